@@ -1,0 +1,1 @@
+"""Sapwood: tensors, dynamic graphs and their pictures."""
