@@ -176,16 +176,16 @@ def _body(array: Array, options: _Options, indent: int, summarise: bool) -> str:
     if summarise and not edge and shape:
         return "[...]"
     cut = tuple(summarise and size > 2 * edge for size in shape)
-    for axis, is_cut in enumerate(cut):
-        if is_cut:
-            head = (slice(None),) * axis
-            ends = array[(*head, slice(edge))], array[(*head, slice(shape[axis] - edge, None))]
-            array = np.concatenate(ends, axis=axis)
+    if any(cut):
+        kept = [
+            [*range(edge), *range(size - edge, size)] if is_cut else range(size) for size, is_cut in zip(shape, cut)
+        ]
+        array = array[np.ix_(*kept)]
     cells, width = _cells(array, options)
     if not shape:
         return cells[0]
     room = options.linewidth - (indent + len(shape) - 1)
-    columns = max(1, int(min(room // (width + 2), len(cells) + 1)))  # the bound keeps an infinite linewidth an integer
+    columns = max(1, int(min(room / (width + 2), len(cells) + 1)))  # the bound keeps an infinite linewidth an integer
     return _brackets(iter(cells), array.shape, cut, edge, indent, columns)
 
 
