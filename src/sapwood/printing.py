@@ -246,7 +246,7 @@ def _float_cells(array: Array, options: _Options) -> tuple[list[str], int]:
     if not significant.size:
         scientific = False  # even where sci_mode asks for it, as in PyTorch
     elif options.sci_mode is None:
-        scientific = _spread(float(significant.min()), float(significant.max()), whole)
+        scientific = _spread(float(significant.min()), float(significant.max()))
     else:
         scientific = options.sci_mode
     if whole and not scientific:
@@ -258,6 +258,6 @@ def _float_cells(array: Array, options: _Options) -> tuple[list[str], int]:
     return [text.rjust(width) for text in texts], width
 
 
-def _spread(smallest: float, largest: float, whole: bool) -> bool:
+def _spread(smallest: float, largest: float) -> bool:
     """Tell whether magnitudes lie too far apart, or too far from one, for fixed point."""
-    return largest / smallest > 1000.0 or largest > 1.0e8 or (not whole and smallest < 1.0e-4)
+    return largest / smallest > 1000.0 or largest > 1.0e8 or smallest < 1.0e-4

@@ -148,8 +148,13 @@ def suffixes() -> None:
         wide = reals(2, length).requires_grad_()
         for tensor in (leaf, leaf * 2, leaf.double(), wide, wide.exp(), wide.t()):
             add(tensor)
-    for width in range(28, 60):
-        add(torch.ones(2, dtype=torch.float64, requires_grad=True), linewidth=width)
+    for width in range(28, 66):
+        leaf = torch.ones(7, dtype=torch.float64, requires_grad=True)
+        add(leaf, linewidth=width)
+        add(torch.zeros(1, 2, 0, dtype=torch.float64).requires_grad_() * 2, linewidth=width)
+    for tensor in (leaf, torch.tensor(3), torch.tensor([[True]]), torch.zeros(0)):
+        add(tensor, edgeitems=0)
+        add(tensor, edgeitems=0, threshold=0)
 
 
 for group in (listed, empties, shapes, options, suffixes):
