@@ -1,0 +1,27 @@
+"""Every op, by family. Importing the package declares them all and installs Tensor's methods.
+
+Formulas refer to ops as `ops.<name>`, so families need not import each other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import arith, create, inplace
+from .create import zeros_of as zeros_of
+from .declare import public, registry
+from .install import install
+
+install()
+
+
+def __getattr__(name: str) -> Any:
+    if name in public:
+        return public[name]
+    if name in registry:
+        return registry[name].call
+    raise AttributeError(f"sapwood.ops has no op {name!r}")
+
+
+globals().update({n: f for n, f in public.items() if n not in globals()})
+globals().update({n: o.call for n, o in registry.items() if n not in globals()})

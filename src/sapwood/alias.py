@@ -1,0 +1,230 @@
+"""Memory that tensors share: storages, their writes, and views.
+
+The storage of a tensor is the ndarray that owns its memory. The first write to a storage gives it a `Record`; an
+in-place op stamps the record with the current sequence number. A value that a node saved is intact as long as the
+stamp of its storage is smaller than the node's own number, so saving costs nothing and no counter is read on the way.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from .errors import GradError, OverwrittenError
+from .state import last, next_seq
+
+Array = ndarray[Any, Any]
+
+
+class Record:
+    """The writes to one storage: how many, the number and the name of the latest."""
+
+    __slots__ = ("op", "seq", "version")
+
+    def __init__(self) -> None:
+        self.version = 0
+        self.seq = 0
+        self.op = ""
+
+
+_records: dict[int, tuple[Record, Any]] = {}
+moved: dict[int, tuple[Any, Any]] = {}
+"""id of an array that `.data = …` took from a leaf -> (weak reference to the array, weak reference to the leaf)."""
+
+
+def owner(array: Array) -> Array:
+    """Return the ndarray that owns the memory of `array`."""
+    base = array.base
+    while base is not None:
+        if isinstance(base, ndarray):
+            array = base
+        elif not hasattr(base, "base"):
+            break
+        base = base.base
+    return array
+
+
+def record_of(tensor: Any) -> Record | None:
+    """Return the record of the tensor's storage, None if it was never written to."""
+    if tensor._record is not None:
+        found: Record = tensor._record
+        return found
+    entry = _records.get(id(owner(tensor._array)))
+    return None if entry is None else entry[0]
+
+
+def version(tensor: Any) -> int:
+    """Return how often the storage was written to in place."""
+    record = record_of(tensor)
+    return 0 if record is None else record.version
+
+
+def stamp(tensor: Any, op: str) -> None:
+    """Note an in-place write to the tensor's storage."""
+    record = tensor._record
+    if record is None:
+        array = owner(tensor._array)
+        key = id(array)
+        entry = _records.get(key)
+        if entry is None:
+            entry = _records[key] = Record(), weakref.ref(array, lambda _, key=key: _records.pop(key, None))
+        record = entry[0]
+    record.version += 1
+    record.op = op
+    last.write = record.seq = next_seq()
+
+
+def stamp_of(array: Array) -> Record | None:
+    """Return the record of the memory under a saved array."""
+    entry = _records.get(id(owner(array)))
+    return None if entry is None else entry[0]
+
+
+def check_saved(node: Any) -> None:
+    """Raise if a value that `node` saved was written over since.
+
+    Raises:
+        OverwrittenError: naming the op that saved, the op that wrote, and the way out.
+    """
+    for names, saved in zip(node.wants, node.saved):
+        for name, value in zip(names, saved or ()):
+            if type(value) is not ndarray:
+                continue
+            record = stamp_of(value)
+            if record is not None and record.seq > node.seq:
+                what = "its own result" if name in node.out_names else f"its argument {name!r}"
+                raise OverwrittenError(
+                    f"backward: {node.name()} saved {what}, {value.dtype} {value.shape}, and {record.op} has written "
+                    f"over it since (version {record.version} of its memory); use the out-of-place form of "
+                    f"{record.op.removesuffix('_')}, or pass tensor.clone() to one of the two"
+                )
+
+
+def replace_data(tensor: Any, array: Array) -> None:
+    """Give a tensor other memory, as `tensor.data = value` does; graphs that saved the leaf see the new values."""
+    old = tensor._array
+    if tensor._node is not None and old.shape == array.shape and old.dtype == array.dtype:
+        key = id(old)
+        moved[key] = weakref.ref(old, lambda _, key=key: moved.pop(key, None)), weakref.ref(tensor)
+    tensor._array = array
+
+
+def current(value: Any) -> Any:
+    """Return a saved array, or what replaced it through `.data = …`."""
+    entry = moved.get(id(value))
+    if entry is None:
+        return value
+    leaf = entry[1]()
+    return value if leaf is None else current(leaf._array)
+
+
+def address(array: Array) -> int:
+    """Return the address of the first element."""
+    pointer: int = array.__array_interface__["data"][0]
+    return pointer
+
+
+def element_strides(array: Array) -> tuple[int, ...]:
+    """Return strides in elements; NumPy's arbitrary strides of size-1 and empty dimensions are made contiguous."""
+    item = array.itemsize
+    if array.flags.c_contiguous:
+        strides, step = [], 1
+        for n in reversed(array.shape):
+            strides.append(step)
+            step *= max(n, 1)
+        return tuple(reversed(strides))
+    return tuple(s // item for s in array.strides)
+
+
+def offset_in_storage(array: Array) -> int:
+    """Return the distance of the first element from the start of the storage, in elements."""
+    whole = owner(array)
+    return 0 if whole is array or not array.size else (address(array) - address(whole)) // array.itemsize
+
+
+def overlaps_itself(array: Array) -> bool:
+    """Return whether two indices reach the same memory, as after expand."""
+    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape))
+
+
+def register_view(view: Any, of: Any, kind: str = "") -> None:
+    """Note that `view` shares the storage of `of`, so that in-place ops on one reach the graph of the other.
+
+    Args:
+        kind: why the view must not be written to in place: "" (it may), "multiple", "no_grad", "function".
+    """
+    base = of._base
+    if base is None:
+        base = of
+        if kind:
+            view._view_kind = kind
+    elif kind or of._view_kind:
+        view._view_kind = kind or of._view_kind
+    view._base = base
+    views = base._views
+    if views is None:
+        base._views = [weakref.ref(view)]
+        return
+    views.append(weakref.ref(view))
+    if len(views) & 63 == 0:
+        # Amortised: a data set sliced a million times must not keep a million dead references.
+        views[:] = [r for r in views if r() is not None]
+
+
+def live_views(base: Any) -> list[Any]:
+    """Return the views of `base` that still exist."""
+    return [] if base._views is None else [v for r in base._views if (v := r()) is not None]
+
+
+def check_writable(tensor: Any, op: str, recording: bool) -> None:
+    """Raise, before anything is written, if `op` must not write to `tensor` in place."""
+    from .node import LEAF
+
+    array = tensor._array
+    if overlaps_itself(array):
+        raise GradError(
+            f"{op}: several elements of this tensor share one memory location (it was expanded), so writing in place "
+            "is ambiguous; call tensor.clone() first"
+        )
+    if tensor._inference and recording:
+        raise GradError(f"{op}: an inference tensor cannot be changed in place outside inference_mode; clone it first")
+    if not recording:
+        return
+    if tensor._node is LEAF:
+        raise GradError(
+            f"{op}: this tensor is a leaf that requires grad, and writing over it in place would lose the value its "
+            "gradient belongs to; use the out-of-place form, or write inside `with no_grad():`"
+        )
+    base = tensor._base
+    if base is None:
+        return
+    if base._node is LEAF:
+        raise GradError(
+            f"{op}: this tensor is a view of a leaf that requires grad; write inside `with no_grad():`, or to a view "
+            "of leaf.clone()"
+        )
+    if tensor._view_kind and (base._node is not None or tensor._node is not None):
+        why = {
+            "multiple": "comes from an op that returns several views (unbind, split, chunk, iteration)",
+            "no_grad": "was made under no_grad and would be changed with grad mode on",
+            "function": "was returned by a custom Function",
+        }[tensor._view_kind]
+        raise GradError(f"{op}: this view {why}, so its base cannot follow the change; call .clone() on it first")
+
+
+def strided_over(base: Array, view: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:
+    """Return the geometry of `view` within `base`: shape, strides and offset, in elements."""
+    item = view.itemsize
+    return view.shape, tuple(s // item for s in view.strides), (address(view) - address(base)) // item
+
+
+def flat_storage(array: Array) -> Array:
+    """Return the whole storage under `array` as one dimension, sharing memory."""
+    whole = owner(array)
+    if not (whole.flags.c_contiguous or whole.flags.f_contiguous):
+        order = np.argsort([-abs(s) for s in whole.strides], kind="stable")
+        whole = whole.transpose(order)
+    return whole.reshape(-1, order="A")

@@ -1,0 +1,203 @@
+"""`backward` and `grad`: what may be asked of the engine, checked, and the answers put where they belong."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ..errors import ArgumentError, DtypeError, GradError, ShapeError
+from ..node import LEAF
+from ..tensor import Tensor, wrap
+from . import engine
+
+
+def backward(
+    tensors: Any,
+    grad_tensors: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Any = None,
+) -> None:
+    """Add the gradients of the sum of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves they depend on.
+
+    Args:
+        tensors: the roots, a tensor or a sequence of them.
+        grad_tensors: per root its cotangent, of its shape; None for roots of one element.
+        retain_graph: keep what the graph saved for another pass; by default only with `create_graph`.
+        create_graph: record the pass, for higher derivatives.
+        inputs: only these tensors receive gradients.
+
+    Raises:
+        GradError: a root has no graph, or its graph was freed by an earlier pass.
+        ShapeError: a cotangent does not have its root's shape.
+    """
+    roots = _roots("backward", tensors, grad_tensors, create_graph)
+    keep = create_graph if retain_graph is None else retain_graph
+    if inputs is None:
+        leaves = engine.run(roots, create=create_graph, keep=keep)
+    else:
+        wanted = _edges("backward", (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
+        if not wanted:
+            raise ValueError("backward: inputs is empty, so nothing would receive a gradient; leave it out")
+        leaves = {}
+        found = engine.run(roots, create=create_graph, keep=keep, wanted=wanted, hooks=False)
+        for tensor, edge in zip((inputs,) if isinstance(inputs, Tensor) else tuple(inputs), wanted):
+            if found[edge] is None:
+                continue
+            if edge is tensor:
+                leaves[edge] = found[edge]
+            else:
+                g = found[edge] if create_graph else wrap(np.array(found[edge]))
+                tensor._grad = g if tensor._grad is None else tensor._grad + g
+    if create_graph and leaves:
+        warnings.warn(
+            "backward(create_graph=True) leaves gradients that hold the graph that made them; use autograd.grad for "
+            "higher derivatives, or set .grad = None afterwards",
+            UserWarning,
+            stacklevel=3,
+        )
+    while leaves:
+        leaf = next(iter(leaves))
+        # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
+        engine.accumulate(leaf, leaves.pop(leaf), create_graph)
+
+
+def grad(
+    outputs: Any,
+    inputs: Any,
+    grad_outputs: Any = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool | None = None,
+    is_grads_batched: bool = False,
+    materialize_grads: bool = False,
+) -> Any:
+    """Return the gradients of the sum of `outputs` with respect to `inputs`, leaving every `.grad` alone.
+
+    Args:
+        outputs, grad_outputs: the roots and their cotangents, as in `backward`.
+        inputs: a tensor, a sequence of them, or a dict; non-leaves are allowed.
+        allow_unused: return None for an input that the outputs do not depend on, instead of raising.
+        is_grads_batched: the first dimension of every cotangent counts a batch of backward passes.
+        materialize_grads: return zeros for such an input.
+
+    Returns:
+        One gradient per input, of its shape and dtype: a tuple, or a dict for a dict of inputs.
+
+    Raises:
+        GradError: an input does not require grad, or is not used and neither switch allows it.
+    """
+    if isinstance(inputs, dict):
+        values = grad(
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
+            materialize_grads,
+        )  # fmt: skip
+        return dict(zip(inputs, values))
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    if allow_unused is False and materialize_grads:
+        raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
+    if is_grads_batched:
+        return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    roots = _roots("grad", outputs, grad_outputs, create_graph)
+    wanted = _edges("grad", inputs)
+    keep = create_graph if retain_graph is None else retain_graph
+    found = engine.run(roots, create=create_graph, keep=keep, wanted=wanted)
+    results: list[Tensor | None] = []
+    for i, (tensor, edge) in enumerate(zip(inputs, wanted)):
+        g = found[edge]
+        if g is None:
+            results.append(_unused(i, tensor, allow_unused, materialize_grads))
+        else:
+            results.append(g if create_graph else wrap(np.asarray(g)))
+    return tuple(results)
+
+
+def _unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Tensor | None:
+    if materialize:
+        return wrap(np.zeros_like(tensor._array))
+    if not allow:
+        raise GradError(
+            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the graph of the outputs; pass "
+            "allow_unused=True to get None for it, or materialize_grads=True to get zeros"
+        )
+    return None
+
+
+def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, *rest: Any) -> tuple[Any, ...]:
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    grads = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
+    if not grads or any(g is None for g in grads):
+        raise ArgumentError("grad: is_grads_batched needs a batched tensor in grad_outputs for every output")
+    n = grads[0].shape[0]
+    keep = create if retain is None else retain
+    rows = [
+        grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
+        for i in range(n)
+    ]
+    from ..ops import stack
+
+    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows))
+
+
+def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:
+    """Return (edge, gradient) per root, after checking that each has a graph and a fitting gradient."""
+    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    if isinstance(grads, Tensor) or grads is None:
+        grads = (grads,) * (1 if grads is not None else len(tensors))
+    grads = tuple(grads)
+    if len(grads) != len(tensors):
+        raise GradError(f"{op}: {len(tensors)} root tensors came with {len(grads)} gradients; give one for each")
+    roots = []
+    for i, (t, g) in enumerate(zip(tensors, grads)):
+        if not isinstance(t, Tensor):
+            edge, t = t.edge, t  # a GradientEdge
+            shape, dtype = edge.shape, edge.dtype
+        else:
+            edge = t if t._node is LEAF else t._node
+            shape, dtype = t._array.shape, t._array.dtype
+        if edge is None:
+            raise GradError(
+                f"{op}: root {i} does not require grad and no op recorded it, so there is nothing to differentiate. "
+                "Was it computed under no_grad, detached, converted to NumPy or to integers, or does no input have "
+                "requires_grad=True?"
+            )
+        roots.append((edge, _gradient(op, i, shape, dtype, g, create)))
+    return roots
+
+
+def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, create: bool) -> Any:
+    if g is None:
+        if np.prod(shape, dtype=int) != 1:
+            raise GradError(
+                f"{op}: a gradient can be left out only for a root of one element, root {i} has shape {shape}; reduce "
+                "it first, e.g. with .sum() or .mean(), or pass a gradient of its shape"
+            )
+        if dtype.kind == "c":
+            raise GradError(f"{op}: a gradient can be left out only for a real root, root {i} is {dtype}; pass one")
+        one = np.ones(shape, dtype)
+        return wrap(one) if create else one
+    if not isinstance(g, Tensor):
+        raise ArgumentError(f"{op}: a gradient must be a tensor or None, got {type(g).__name__} for root {i}")
+    if g._array.shape != shape:
+        raise ShapeError(f"{op}: the gradient of root {i} has shape {g._array.shape}, the root has {shape}")
+    if g._array.dtype is not dtype:
+        if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
+            raise DtypeError(f"{op}: the gradient of root {i} is {g._array.dtype}, the root is {dtype}")
+        g = g.to(wrap(np.empty(0, dtype)).dtype)
+    return g if create else g._array
+
+
+def _edges(op: str, inputs: tuple[Any, ...]) -> list[Any]:
+    edges = []
+    for i, t in enumerate(inputs):
+        if not isinstance(t, Tensor):
+            if hasattr(t, "edge"):
+                edges.append(t.edge)
+                continue
+            raise ArgumentError(f"{op}: inputs[{i}] must be a tensor, got {type(t).__name__}")
+        if t._node is None:
+            raise GradError(f"{op}: inputs[{i}] does not require grad; call requires_grad_() before using it")
+        edges.append(t if t._node is LEAF else t._node)
+    return edges

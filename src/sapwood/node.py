@@ -1,0 +1,203 @@
+"""Nodes: the recorded calls that make up a graph.
+
+An *edge* is what a node remembers of one input: None (no gradient wanted), a leaf Tensor, a Node, or an Output of a
+node with several outputs. Edges point backwards only, to smaller sequence numbers, and a node never holds its own
+output, so a graph dies with its last reference.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from .errors import GradError
+from .hook import RemovableHandle, add_hook
+from .state import next_seq
+
+if TYPE_CHECKING:
+    from .tensor import Tensor
+
+
+class _Leaf:
+    """What a leaf that requires grad has in place of a node. The edge to a leaf is the leaf itself."""
+
+    def __repr__(self) -> str:
+        return "LEAF"
+
+    def __reduce__(self) -> str:
+        return "LEAF"
+
+
+LEAF = _Leaf()
+
+
+class Node:
+    """One recorded call.
+
+    Slots:
+        edges: per input, the edge its gradient travels along.
+        saved: per input, the arguments its formula asked for; None once backward has freed them.
+        shape, dtype: of the output (NumPy's), which is what an arriving gradient must have.
+        seq: sequence number; backward runs the highest first.
+        extra: None, or a dict with the rare things: hooks, metadata, the tensor that retains its gradient, a traceback.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "edges", "extra", "saved", "seq", "shape")
+
+    op: ClassVar[Any] = None
+    inputs: ClassVar[tuple[str, ...]] = ()
+    vjps: ClassVar[tuple[Callable[..., Any], ...] | None] = ()
+    """Per input, the formula of its cotangent, called as vjp(g, *saved[i]); None where `joint` serves all."""
+    joint: ClassVar[Callable[..., Any] | None] = None
+    """One formula for all inputs, called as joint(g, needs, *saved[0]); it returns a gradient or None for each."""
+    takes_none: ClassVar[bool] = False
+    """Whether the formula accepts None for an output that nothing used; else it receives zeros."""
+    holomorphic: ClassVar[bool] = True
+    """Whether a complex gradient is conjugated before the formula and its result after it."""
+    wants: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    """Per input, the names of the saved arguments."""
+    saves: ClassVar[bool] = False
+    """Whether any formula asks for anything, so that freeing matters."""
+    out_names: ClassVar[tuple[str, ...]] = ("out",)
+    outs: ClassVar[int] = 1
+
+    edges: tuple[Any, ...]
+    saved: Any
+    shape: Any
+    dtype: Any
+    seq: int
+    extra: dict[str, Any] | None
+
+    def name(self) -> str:
+        """Return PyTorch's name of the node, e.g. "MulBackward0"."""
+        return {"CopySlices": "torch::autograd::CopySlices"}.get(type(self).__name__, type(self).__name__)
+
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The edges as (node, output number) pairs; (None, 0) where no gradient is wanted."""
+        return tuple(as_function(e) for e in self.edges)
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+        return rare(self).setdefault("metadata", {})
+
+    def _sequence_nr(self) -> int:
+        return self.seq
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after the node has run; a returned tuple replaces grad_inputs."""
+        return add_hook(rare(self).setdefault("post", {}), fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before the node runs; a returned tuple replaces grad_outputs."""
+        return add_hook(rare(self).setdefault("pre", {}), fn)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_saved_"):
+            return self._read_saved(name[7:])
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def _read_saved(self, name: str) -> Any:
+        from .autograd.saved import saved_value
+
+        return saved_value(self, {"self": "input", "result": "out"}.get(name, name))
+
+    def __dir__(self) -> Iterator[str]:  # type: ignore[override]
+        yield from object.__dir__(self)
+        names = {"input": "self", "out": "result"}
+        for wanted in self.wants:
+            yield from (f"_saved_{names.get(n, n)}" for n in wanted)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class Output:
+    """One output of a node with several: the edge that leads to it. Its gradient waits in the node's list."""
+
+    __slots__ = ("__weakref__", "dtype", "extra", "node", "nr", "seq", "shape")
+
+    def __init__(self, node: Node, nr: int, shape: tuple[int, ...], dtype: Any) -> None:
+        self.node = node
+        self.nr = nr
+        self.shape = shape
+        self.dtype = dtype
+        self.seq = next_seq()
+        self.extra: dict[str, Any] | None = None
+
+
+class AccumulateGrad:
+    """The end of an edge at a leaf, as the public node API shows it. Made when someone looks."""
+
+    __slots__ = ("__weakref__", "_variable")
+
+    def __init__(self, variable: Tensor) -> None:
+        self._variable = weakref.ref(variable)
+
+    next_functions = ()
+
+    @property
+    def variable(self) -> Tensor | None:
+        """The leaf that receives the gradient."""
+        return self._variable()
+
+    @property
+    def metadata(self) -> dict[Any, Any]:
+        """A dictionary for the user's own notes on this node."""
+        return leaf_rare(self._variable()).setdefault("metadata", {})
+
+    def name(self) -> str:
+        """Return PyTorch's name of the node."""
+        return "torch::autograd::AccumulateGrad"
+
+    def _sequence_nr(self) -> int:
+        return 2**64 - 1
+
+    def register_hook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_inputs, grad_outputs)` after the leaf has received its gradient."""
+        return add_hook(leaf_rare(self._variable()).setdefault("post", {}), fn)
+
+    def register_prehook(self, fn: Callable[..., Any]) -> RemovableHandle:
+        """Call `fn(grad_outputs)` before the leaf receives its gradient."""
+        return add_hook(leaf_rare(self._variable()).setdefault("pre", {}), fn)
+
+    def __repr__(self) -> str:
+        return f"<AccumulateGrad object at {id(self):#x}>"
+
+
+def rare(node: Node | Output) -> dict[str, Any]:
+    """Return the node's dictionary of rare things, making it if needed."""
+    if node.extra is None:
+        node.extra = {}
+    return node.extra
+
+
+def leaf_rare(leaf: Any) -> dict[str, Any]:
+    """Return the leaf's dictionary of rare things, making it if needed."""
+    if leaf is None:
+        raise GradError("AccumulateGrad: its leaf is gone; keep a reference to the tensor or to its graph")
+    if leaf._extra is None:
+        leaf._extra = {}
+    extra: dict[str, Any] = leaf._extra
+    return extra
+
+
+def accumulator(leaf: Tensor) -> AccumulateGrad:
+    """Return the one AccumulateGrad of a leaf."""
+    found = leaf._accumulator
+    if found is None:
+        found = leaf._accumulator = AccumulateGrad(leaf)
+    return found
+
+
+def as_function(edge: Any) -> tuple[Any, int]:
+    """Return an edge as PyTorch's (node, output number) pair."""
+    if edge is None:
+        return None, 0
+    if isinstance(edge, Node):
+        return edge, 0
+    if type(edge) is Output:
+        return edge.node, edge.nr
+    return accumulator(edge), 0

@@ -1,0 +1,365 @@
+"""The flat wrappers: the eager function of an op, printed from its declaration.
+
+A wrapper has no loops, tables or dictionaries at call time: it tests the types of its arguments and the mode word,
+calls `forward`, and stores a Tensor and, if a gradient is wanted, a node. Whatever is not this common case is handed to
+`slow.slow`. The text is printed and compiled at the first call, so that declaring an op costs next to nothing, and is
+registered with `linecache`: tracebacks and debuggers show it.
+"""
+
+from __future__ import annotations
+
+import linecache
+import re
+import types
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+from numpy import asarray, ndarray
+
+from .. import alias
+from ..dtypes import F32, F64
+from ..node import LEAF, Node
+from ..state import get_mode, next_seq
+from ..tensor import Parameter, Tensor
+from . import slow as slow_path
+from .declare import REQUIRED, Op, differentiable, input_names, todo
+
+_serial = count(1).__next__
+
+_COMMON = {
+    "Tensor": Tensor,
+    "Parameter": Parameter,
+    "ndarray": ndarray,
+    "asarray": asarray,
+    "new": object.__new__,
+    "get_mode": get_mode,
+    "next_seq": next_seq,
+    "LEAF": LEAF,
+    "F32": F32,
+    "F64": F64,
+    "slow": slow_path.slow,
+    "register_view": alias.register_view,
+    "float": float,
+    "int": int,
+    "type": type,
+    "Exception": Exception,
+}
+
+
+def eager(op: type[Op]) -> Callable[..., Any]:
+    """Return the op's eager function; its body is compiled when it is first called."""
+    function = _stub(op, op.name)
+    return function
+
+
+def _stub(op: type[Op], name: str, method: str | None = None) -> Any:
+    namespace = {"__name__": "sapwood.ops", "_op": op, "_finish": _finish, "_method": method}
+    function: Any = types.FunctionType(_FIRST_CALL, namespace, name)
+    namespace["_self"] = function
+    function.__qualname__ = name
+    function.__module__ = "sapwood"
+    function.__doc__ = op.__doc__
+    function.op = op
+    return function
+
+
+def method_of(op: type[Op], name: str) -> Any:
+    """Return the Tensor method of an op: the eager function itself unless its signature differs."""
+    if isinstance(op.method, str):
+        return _stub(op, name, op.method)
+    return op.call
+
+
+def inplace_of(op: type[Op], name: str) -> Any:
+    """Return the in-place method `name`, which writes the op's result over its first input."""
+    return _stub(op, name, "inplace")
+
+
+def operator_of(op: type[Op], name: str, reflected: bool = False) -> Any:
+    """Return a dunder method that answers NotImplemented for operands the op does not know."""
+    return _stub(op, name, "inplace operator" if name.startswith("__i") else "reflected" if reflected else "operator")
+
+
+def _first_call(*args: Any, **kwargs: Any) -> Any:
+    _finish(_self, _op, _method)  # type: ignore[name-defined] # noqa: F821 - globals of each stub
+    return _self(*args, **kwargs)  # type: ignore[name-defined] # noqa: F821
+
+
+_FIRST_CALL = _first_call.__code__
+
+
+def _finish(function: Any, op: type[Op], method: str | None) -> None:
+    """Print, compile and install the body of an eager function."""
+    text = wrapper_text(op, function.__name__, method)
+    file = f"<sapwood op {op.name} {_serial()}>"
+    linecache.cache[file] = len(text), None, text.splitlines(True), file
+    namespace = function.__globals__
+    namespace.update(_COMMON)
+    namespace.update({n: node_class(op, n) for n in node_names(op)})
+    namespace["forward"] = forward_of(op)
+    namespace["canon"] = op.canon
+    namespace["op"] = op
+    namespace["name"] = function.__name__
+    if method is not None and method.startswith("inplace"):
+        from .inplace import in_place
+
+        namespace["in_place"] = in_place
+    namespace |= {f"default_{n}": d for n, d, _ in op.params if d is not REQUIRED}
+    made: dict[str, Any] = {}
+    exec(compile(text, file, "exec"), namespace, made)
+    body = made["wrapper"]
+    function.__defaults__ = body.__defaults__
+    function.__kwdefaults__ = body.__kwdefaults__
+    function.__code__ = body.__code__.replace(co_name=function.__name__)
+
+
+def forward_of(op: type[Op]) -> Any:
+    """Return the array-level function: forward, or the formula, which runs on arrays just as well."""
+    return op.forward if op.forward is not None else op.formula
+
+
+def node_names(op: type[Op]) -> list[str]:
+    """Return the names of the node classes that the op may record."""
+    if op.grad_fn is None:
+        camel = "".join(part[:1].upper() + part[1:] for part in op.name.split("_"))
+        return [f"{camel}Backward0"]
+    return re.findall(r"\b[A-Z]\w*Backward\w*|\bNotImplemented\b", op.grad_fn) or [op.grad_fn]
+
+
+def node_class(op: type[Op], name: str) -> type[Node]:
+    """Return the op's node class of that name, making it at first use."""
+    found = op.nodes.get(name)
+    if found is None:
+        names = input_names(op)
+        joint = op.vjp
+        found = op.nodes[name] = type(
+            name,
+            (Node,),
+            {
+                "__slots__": (),
+                "__module__": "sapwood.autograd",
+                "op": op,
+                "inputs": names,
+                "vjps": None if joint is not None else tuple(v or _no_formula for v in op.vjps),
+                "joint": None if joint is None else staticmethod(joint),
+                "wants": op.wants,
+                "saves": any(w in names or w in op.outs or w == "out" for ws in op.wants for w in ws),
+                "out_names": op.outs or ("out",),
+                "takes_none": op.takes_none,
+                "holomorphic": op.holomorphic,
+            },
+        )
+    node: type[Node] = found
+    return node
+
+
+def _no_formula(g: Any) -> None:
+    """The formula of an input that has no derivative; its edge is always None."""
+
+
+def node_expression(op: type[Op]) -> str:
+    """Return the expression over the attributes that gives the node class."""
+    return op.grad_fn or node_names(op)[0]
+
+
+def wrapper_text(op: type[Op], name: str, method: str | None = None) -> str:
+    """Return the source of an op's eager function."""
+    flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
+    head = _signature(op, method)
+    lines = [f"def wrapper({head}):"]
+    lines += _unpack_method(op, method)
+    names = input_names(op)
+    if method is not None and method.startswith("inplace"):
+        rest = "".join(f"{n}, " for n in names[1:])
+        attrs = "".join(f"{a}, " for a in op.attrs)
+        operator = ", True" if method.endswith("operator") else ""
+        return "\n".join([*lines, f"    return in_place(op, {names[0]}, ({rest}), ({attrs}), name{operator})", ""])
+    given = ", ".join(names) + ","
+    attrs = "".join(f"{a}, " for a in op.attrs)
+    extra = ", out" if _takes_out(op, method) else ""
+    if method in ("operator", "reflected"):
+        extra = ", operator=True"
+    fall = f"return slow(op, ({given}), ({attrs}){extra})"
+    if not flat:
+        return "\n".join([*lines, f"    {fall}", ""])
+    return "\n".join([*lines, *_flat_body(op, fall, method), ""])
+
+
+def _takes_out(op: type[Op], method: str | None) -> bool:
+    return op.takes_out and method is None
+
+
+def _signature(op: type[Op], method: str | None) -> str:
+    if method in ("operator", "inplace operator"):
+        return ", ".join(input_names(op))
+    if method == "reflected":
+        return "other, input"
+    if method not in (None, "inplace"):
+        return method[1:-1]
+    parts, star = [], False
+    for n, default, keyword_only in op.params:
+        if keyword_only and not star:
+            parts.append("*")
+            star = True
+        parts.append(n if default is REQUIRED else f"{n}=default_{n}")
+    if _takes_out(op, method):
+        if not star:
+            parts.append("*")
+        parts.append("out=None")
+    return ", ".join(parts)
+
+
+def _unpack_method(op: type[Op], method: str | None) -> list[str]:
+    """Return the lines that turn a method's own parameters into the op's."""
+    if method in (None, "inplace"):
+        return []
+    if not method.startswith("("):
+        given = input_names(op)
+    else:
+        star = re.search(r"\*(\w+)", method)
+        given = tuple(re.findall(r"\w+(?=\s*[,=)])", method + ")"))
+        lines = []
+        if star:
+            n = star[1]
+            lines = [f"    if len({n}) == 1 and type({n}[0]) is not int:", f"        {n} = {n}[0]"]
+            given += (n,)
+        rest = [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
+        return lines + rest
+    return [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
+
+
+def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
+    names = input_names(op)
+    optional = {n for n, d, _ in op.params if n in names and d is None} | set(op.optional)
+    can = {n for n, v in zip(names, op.vjps) if v is not None} if op.vjp is None else set(names)
+    record = differentiable(op)
+    first = names[0] if names else None
+    out = []
+    if _takes_out(op, method):
+        out += ["    if out is not None:", f"        {fall}"]
+    if names and method is None:
+        # Formulas call ops on bare arrays: straight to forward.
+        arrays = " and ".join(f"type({n}) is ndarray" for n in names if n not in optional)
+        if op.promote == "float":
+            arrays += f" and ({first}.dtype is F32 or {first}.dtype is F64)"
+        if op.promote != "bool":
+            out += [f"    if {arrays}:"]
+            if op.canon is not None and op.attrs:
+                out += [f"        {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
+            passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
+            usual = "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
+            out[-1] = f"    if {arrays}{usual}:" if usual else out[-1]
+            out += [f"        return forward({passed})"]
+    if op.usual and method is None:
+        out += [f"    if {' or '.join(f'{n} != {v!r}' for n, v in op.usual.items())}:", f"        {fall}"]
+    for n in names:
+        out += [f"    ty_ = type({n})"]
+        if n in optional:
+            out += [f"    if {n} is None:", f"        {n}_d = None", f"        {n}_n = None"]
+            out += ["    elif ty_ is Tensor or ty_ is Parameter:"]
+        else:
+            out += ["    if ty_ is Tensor or ty_ is Parameter:"]
+        out += [f"        {n}_d = {n}._array"]
+        checked = {"same", "bool", "float"}
+        if n == first and (op.promote == "float" or op.kind == "reduction"):
+            out += [
+                f"        dt_ = {n}_d.dtype",
+                "        if dt_ is not F32 and dt_ is not F64:",
+                f"            {fall}",
+            ]
+        elif n != first and op.promote in checked and n not in optional:
+            out += [f"        if {n}_d.dtype is not {first}_d.dtype:", f"            {fall}"]
+        if record and n in can:
+            out += [f"        {n}_n = {n}._node"]
+        if op.scalars and n != first:
+            out += ["    elif ty_ is float or ty_ is int:", f"        dt_ = {first}_d.dtype"]
+            out += ["        if dt_ is not F32 and dt_ is not F64:", f"            {fall}", f"        {n}_d = {n}"]
+            if record and n in can:
+                out += [f"        {n}_n = None"]
+        out += ["    else:", f"        {fall}"]
+    out += ["    mode_ = get_mode()", "    if mode_ > 1:", f"        {fall}"]
+    if op.canon is not None and op.attrs:
+        comma = "," if len(op.attrs) == 1 else ""
+        out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
+    arguments = ", ".join(n + "_d" if n in names else n for n, _, _ in op.params if n not in op.usual)
+    out += ["    try:", f"        a_ = forward({arguments})", "    except Exception:", f"        {fall}"]
+    out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
+    out += ["    t_ = new(Tensor)", "    t_._array = a_"]
+    if record:
+        out += _record_lines(op, [n for n in names if n in can])
+    out += ["    t_._node = None"]
+    if op.view:
+        out += [f"    register_view(t_, {first}, '' if mode_ or {first}._node is None else 'no_grad')"]
+    out += ["    return t_"]
+    return out
+
+
+def _canon(op: type[Op], suffix: str) -> str:
+    return ", ".join([n + suffix for n in input_names(op)[:1]] + list(op.attrs))
+
+
+def _record_lines(op: type[Op], can: list[str]) -> list[str]:
+    names = input_names(op)
+    out = ["    if mode_:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
+    out += [line for n in can for line in (f"            if {n}_n is LEAF:", f"                {n}_n = {n}")]
+    out += [f"            node_ = ({node_expression(op)})()"]
+    edges = "".join(f"{n}_n, " if n in can else "None, " for n in names)
+    out += [f"            node_.edges = ({edges})"]
+    if op.vjp is not None:
+        saved = "(" + "".join(f"{_joint_value(op, w)}, " for w in op.wants[0]) + "),"
+    else:
+        parts = []
+        for n, wanted in zip(names, op.wants):
+            values = "(" + "".join(f"{_value(op, w)}, " for w in wanted) + ")"
+            alone = len(can) == 1 or not wanted
+            parts.append(
+                values if n in can and alone else f"{values} if {n}_n is not None else None" if wanted else "()"
+            )
+        saved = "".join(f"{p}, " for p in parts)
+    out += [
+        f"            node_.saved = ({saved})",
+        "            node_.shape = a_.shape",
+        "            node_.dtype = a_.dtype",
+    ]
+    out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
+    if op.view:
+        out += [f"            register_view(t_, {names[0]})"]
+    return [*out, "            return t_"]
+
+
+def _value(op: type[Op], wanted: str) -> str:
+    """Return the expression of a saved value inside the flat wrapper."""
+    names = input_names(op)
+    if wanted == "out":
+        return "a_"
+    if wanted in names:
+        return wanted + "_d"
+    for n in names:
+        if wanted == n + "_shape":
+            return f"{n}_d.shape"
+        if wanted == n + "_dtype":
+            return f"{n}_d.dtype"
+        if wanted == n + "_order":
+            return f"'F' if {n}_d.flags.f_contiguous and not {n}_d.flags.c_contiguous else 'C'"
+    return wanted
+
+
+def _joint_value(op: type[Op], wanted: str) -> str:
+    users = op.needed_by.get(wanted)
+    value = _value(op, wanted)
+    if users is None:
+        return value
+    return f"{value} if {' or '.join(f'{u}_n is not None' for u in users)} else None"
+
+
+__all__ = [
+    "eager",
+    "forward_of",
+    "method_of",
+    "node_class",
+    "node_expression",
+    "node_names",
+    "operator_of",
+    "wrapper_text",
+]

@@ -1,0 +1,436 @@
+"""The slow path: every call that is not the common case, in one readable place.
+
+In order: operands of foreign kinds (symbols, batched and dual tensors) take the call over; a call on bare arrays
+answers in arrays; arguments are checked; types are promoted as PyTorch does; forward runs, and is explained if it
+fails; outputs are wrapped, recorded, and copied into `out=` where that was given.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy import asarray, ndarray
+
+from .. import alias, dtypes
+from ..dtypes import dtype as Dtype
+from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
+from ..node import LEAF, Output
+from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
+from ..tensor import InferenceTensor, Tensor, wrap
+from .declare import Op, differentiable, input_names, todo
+from .returns import return_type
+
+NUMBERS = (bool, int, float, complex)
+_BF16 = "bfloat16"
+
+
+def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any = None, operator: bool = False) -> Any:
+    """Call `op` on `inputs` and `attrs`, both in the order of the declaration."""
+    flat = list(_flatten(op, inputs))
+    for x in flat:
+        takes_over = getattr(type(x), "__sapwood_op__", None)
+        if takes_over is not None:
+            return takes_over(op, inputs, attrs)
+    tensors = any(isinstance(x, Tensor) for x in flat)
+    if not tensors and (out is None) and any(isinstance(x, ndarray | np.generic) for x in flat):
+        return on_arrays(op, inputs, attrs)
+    inputs = _checked(op, inputs, operator)
+    if inputs is NotImplemented:
+        return NotImplemented
+    arrays, common = to_arrays(op, inputs)
+    attrs = canonical(op, arrays, attrs)
+    result = evaluate(op, arrays, attrs, inputs)
+    if out is not None:
+        return _into(op, inputs, result, out)
+    return finish(op, inputs, arrays, attrs, result)
+
+
+def _flatten(op: type[Op], inputs: tuple[Any, ...]) -> Any:
+    for name, x in zip(op.inputs, inputs):
+        if name.startswith("*") and isinstance(x, list | tuple):
+            yield from x
+        else:
+            yield x
+
+
+def canonical(op: type[Op], arrays: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the attributes as the op's `canon` makes them."""
+    if op.canon is None or not op.attrs:
+        return attrs
+    found: tuple[Any, ...] = op.canon(*arrays[:1], *attrs)
+    return found
+
+
+def on_arrays(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """Evaluate an op on bare arrays, as formulas do in an ordinary backward pass."""
+    attrs = canonical(op, inputs, attrs)
+    if op.promote == "float":
+        inputs = tuple(x if np.asarray(x).dtype.kind in "fcV" else asarray(x, dtypes.F32) for x in inputs)
+    return evaluate(op, inputs, attrs, inputs)
+
+
+# -- arguments --------------------------------------------------------------------------------------------------------
+
+
+def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
+    """Return the inputs as Tensors, numbers and Nones, after checking that each may be what it is."""
+    checked = []
+    for i, (name, x) in enumerate(zip(op.inputs, inputs)):
+        if name.startswith("*"):
+            checked.append(_sequence(op, name[1:], x))
+        elif isinstance(x, Tensor):
+            checked.append(x)
+        elif isinstance(x, ndarray) and operator:
+            checked.append(wrap(x))
+        elif isinstance(x, np.generic) and (op.scalars or operator):
+            checked.append(x.item())
+        elif (isinstance(x, NUMBERS) and op.scalars and (i or len(inputs) > 1)) or (x is None and (name in op.optional or any(n == name and d is None for n, d, _ in op.params))):
+            checked.append(x)
+        elif operator:
+            return NotImplemented
+        else:
+            extra = "; use from_numpy() or as_tensor() first" if isinstance(x, ndarray) else ""
+            allowed = "a tensor or a number" if op.scalars and i else "a tensor"
+            raise ArgumentError(f"{op.name}: {name} must be {allowed}, got {type(x).__name__}{extra}")
+    return tuple(checked)
+
+
+def _sequence(op: type[Op], name: str, x: Any) -> tuple[Any, ...]:
+    if isinstance(x, Tensor) or not hasattr(x, "__iter__"):
+        raise ArgumentError(f"{op.name}: {name} must be a sequence of tensors, got {type(x).__name__}")
+    members = tuple(x)
+    for i, m in enumerate(members):
+        if not isinstance(m, Tensor):
+            raise ArgumentError(f"{op.name}: {name}[{i}] must be a tensor, got {type(m).__name__}")
+    return members
+
+
+def to_arrays(op: type[Op], inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], Dtype | None]:
+    """Return the operands as arrays of the type they are computed in, Python numbers left as they are."""
+    common = common_dtype(op, inputs)
+    arrays = tuple(tuple(_array(m, common) for m in x) if isinstance(x, tuple) else _array(x, common) for x in inputs)
+    return arrays, common
+
+
+def _array(x: Any, common: Dtype | None) -> Any:
+    if isinstance(x, Tensor):
+        a = x._array
+        return a if common is None or a.dtype is common.numpy else a.astype(common.numpy)
+    if common is not None and isinstance(x, NUMBERS):
+        return _number(x, common)
+    return x
+
+
+def _number(x: Any, common: Dtype) -> Any:
+    """Return a Python number of the common type's category; integers wrap around as a conversion does."""
+    if common.category == dtypes.INT and not isinstance(x, bool):
+        info = np.iinfo(common.numpy)
+        if not info.min <= x <= info.max:
+            return np.asarray(x % (1 << 64), np.uint64).astype(common.numpy)[()]
+        return common.numpy.type(x)
+    return x
+
+
+def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
+    """Return the type the op computes in, None if it does not promote."""
+    if op.promote is None:
+        return None
+    dims: list[Dtype] = []
+    zeros: list[Dtype] = []
+    numbers: list[Any] = []
+    for x in inputs:
+        for m in x if isinstance(x, tuple) else (x,):
+            if isinstance(m, Tensor):
+                (dims if m._array.ndim else zeros).append(m.dtype)
+            elif isinstance(m, NUMBERS):
+                numbers.append(m)
+    if not (dims or zeros or numbers):
+        return None
+    common = dtypes.result_dtype(dims, zeros, numbers)
+    if op.promote == "float" and common.category < dtypes.FLOAT:
+        return dtypes.get_default_dtype()
+    return common
+
+
+# -- evaluation -------------------------------------------------------------------------------------------------------
+
+
+def evaluate(op: type[Op], arrays: tuple[Any, ...], attrs: tuple[Any, ...], given: tuple[Any, ...]) -> Any:
+    """Run forward, in float32 for 16-bit floats, and explain a failure."""
+    narrow = _narrow(arrays) if op.half else None
+    if narrow is not None:
+        arrays = tuple(tuple(map(_widen, x)) if isinstance(x, tuple) else _widen(x) for x in arrays)
+    forward = op.forward
+    usual = op.forward is not None and all(dict(zip(op.attrs, attrs))[n] == v for n, v in op.usual.items())
+    if not usual:
+        forward = op.formula
+    arguments = _in_order(op, arrays, attrs, usual)
+    try:
+        try:
+            result = forward(*arguments[0], **arguments[1])
+        except RuntimeWarning:
+            with np.errstate(all="ignore"):
+                result = forward(*arguments[0], **arguments[1])
+    except SapwoodError:
+        raise
+    except Exception as problem:
+        explain(op, arrays, attrs, arguments, problem)
+    if narrow is None:
+        return result
+    if isinstance(result, tuple):
+        return tuple(_narrowed(r, narrow) for r in result)
+    return _narrowed(result, narrow)
+
+
+def _in_order(
+    op: type[Op], arrays: tuple[Any, ...], attrs: tuple[Any, ...], usual: bool
+) -> tuple[list[Any], dict[str, Any]]:
+    values = dict(zip(input_names(op), arrays)) | dict(zip(op.attrs, attrs))
+    if usual and isinstance(op.forward, np.ufunc):
+        return [values[n] for n in input_names(op)], {}
+    positional = [values[n] for n, _, keyword_only in op.params if not keyword_only]
+    return positional, {n: values[n] for n, _, keyword_only in op.params if keyword_only}
+
+
+def _narrow(arrays: tuple[Any, ...]) -> Any:
+    """Return the 16-bit float type among the operands, if there is one."""
+    for x in arrays:
+        for m in x if isinstance(x, tuple) else (x,):
+            if isinstance(m, ndarray | np.generic) and m.dtype.itemsize == 2 and m.dtype.kind in "fV":
+                return m.dtype
+    return None
+
+
+def _widen(x: Any) -> Any:
+    if isinstance(x, ndarray | np.generic) and x.dtype.itemsize == 2 and x.dtype.kind in "fV":
+        return x.astype(np.float32)
+    return x
+
+
+def _narrowed(x: Any, narrow: Any) -> Any:
+    return x.astype(narrow) if isinstance(x, ndarray | np.generic) and x.dtype == np.float32 else x
+
+
+def explain(op: type[Op], arrays: Any, attrs: Any, arguments: Any, problem: Exception) -> None:
+    """Raise the error of a failed forward: the op's own explanation, or NumPy's with the operands named."""
+    if op.infer is not None:
+        op.infer(*arguments[0], **arguments[1])
+    described = ", ".join(f"{n} is {_described(a)}" for n, a in zip(input_names(op), arrays) if a is not None)
+    if op.kind == "elementwise" and len(arrays) > 1:
+        _explain_broadcast(op, arrays, described)
+    text = f"{op.name}: {problem}; {described}"
+    if isinstance(problem, np.exceptions.AxisError | IndexError):
+        raise DimError(text) from problem
+    if isinstance(problem, TypeError):
+        raise DtypeError(text) from problem
+    if isinstance(problem, MemoryError | NotImplementedError | ArithmeticError):
+        raise problem
+    raise ShapeError(text) from problem
+
+
+def _described(a: Any) -> str:
+    if isinstance(a, tuple):
+        return "[" + ", ".join(map(_described, a)) + "]"
+    return f"{a.dtype} {a.shape}" if isinstance(a, ndarray) else repr(a)
+
+
+def _explain_broadcast(op: type[Op], arrays: tuple[Any, ...], described: str) -> None:
+    shapes = [np.shape(a) for a in arrays if a is not None]
+    for back in range(1, max(map(len, shapes), default=0) + 1):
+        sizes = {s[-back] for s in shapes if len(s) >= back} - {1}
+        if len(sizes) > 1:
+            raise ShapeError(
+                f"{op.name}: sizes do not broadcast at dimension -{back} ({' and '.join(map(str, sorted(sizes)))}); "
+                f"{described}. Sizes must be equal or 1"
+            )
+
+
+# -- results ----------------------------------------------------------------------------------------------------------
+
+
+def finish(op: type[Op], inputs: Any, arrays: Any, attrs: Any, result: Any) -> Any:
+    """Wrap what forward returned, record the call, register views."""
+    mode = get_mode()
+    several = bool(op.outs or op.many)
+    results = tuple(asarray(r) for r in result) if several else (asarray(result),)
+    node = record(op, inputs, arrays, attrs, results) if mode & GRAD else None
+    made = InferenceTensor if mode & INFERENCE else Tensor
+    tensors = []
+    for i, a in enumerate(results):
+        t: Tensor = object.__new__(made)
+        t._array = a
+        t._node = None if node is None else node[i]
+        tensors.append(t)
+    if op.view:
+        _register(op, inputs, tensors, mode, several)
+    if not several:
+        return tensors[0]
+    return tuple(tensors) if op.many else return_type(op)(tensors)
+
+
+def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, several: bool) -> None:
+    base = inputs[0]
+    kind = "multiple" if several else "no_grad" if not mode & GRAD and base._node is not None else ""
+    for t in tensors:
+        if several or alias.owner(t._array) is alias.owner(base._array) or not t._array.size:
+            alias.register_view(t, base, kind)
+
+
+def is_differentiable(dtype: np.dtype[Any]) -> bool:
+    """Return whether values of a NumPy type can carry a gradient."""
+    return dtype.kind in "fc" or dtype.name == _BF16
+
+
+def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[Any, ...]) -> list[Any] | None:
+    """Record a call; return the edge of each output (None for those without gradient), or None for no node."""
+    if not differentiable(op):
+        return None
+    edges: list[Any] = []
+    for x in inputs:
+        for m in x if isinstance(x, tuple) else (x,):
+            e = m._node if isinstance(m, Tensor) else None
+            edges.append(m if e is LEAF else e)
+    live = [i for i, r in enumerate(results) if is_differentiable(r.dtype)]
+    if not live:
+        return None
+    names = input_names(op)
+    if op.vjp is None and len(edges) == len(names):
+        edges = [e if v is not None else None for e, v in zip(edges, op.vjps)]
+    if all(e is None for e in edges):
+        return None
+    values = _values(op, arrays, attrs, results)
+    node = _node_class(op, attrs, inputs)()
+    node.edges = tuple(edges)
+    node.extra = None
+    wanted = {
+        n: any(e is not None for e in ([edges[i]] if len(edges) == len(names) else edges)) for i, n in enumerate(names)
+    }
+    if op.vjp is not None:
+        users = op.needed_by
+        node.saved = (
+            tuple(values[w] if w not in users or any(wanted[u] for u in users[w]) else None for w in op.wants[0]),
+        )
+    else:
+        node.saved = tuple(
+            tuple(values[w] for w in ws) if wanted[n] else None if ws else () for n, ws in zip(names, op.wants)
+        )
+    if todo in op.vjps:
+        node.saved = tuple(() for _ in names)
+    _refuse_inference(op, inputs, node)
+    mode = get_mode()
+    if mode & (PACK | ANOMALY):
+        from ..autograd.observe import observed
+
+        observed(node, mode)
+    return _outputs(node, results, live)
+
+
+def _outputs(node: Any, results: tuple[Any, ...], live: list[int]) -> list[Any]:
+    """Give the node its shape and number; return the edge per output."""
+    if len(live) == 1 and not node.op.many:
+        node.shape = results[live[0]].shape
+        node.dtype = results[live[0]].dtype
+        node.seq = next_seq()
+        return [node if i in live else None for i in range(len(results))]
+    node.shape = tuple(r.shape for r in results)
+    node.dtype = tuple(r.dtype for r in results)
+    node.seq = next_seq()
+    several = type(node)
+    node.__class__ = _several(several, len(results))
+    return [Output(node, i, r.shape, r.dtype) if i in live else None for i, r in enumerate(results)]
+
+
+_several_classes: dict[tuple[Any, int], Any] = {}
+
+
+def _several(cls: Any, outs: int) -> Any:
+    """Return the node class that waits for `outs` gradients."""
+    found = _several_classes.get((cls, outs))
+    if found is None:
+        found = type(cls.__name__, (cls,), {"__slots__": (), "__module__": cls.__module__, "outs": outs})
+        _several_classes[cls, outs] = found
+    return found
+
+
+def _values(op: type[Op], arrays: Any, attrs: Any, results: tuple[Any, ...]) -> dict[str, Any]:
+    """Return everything a formula may ask for, by name."""
+    values = dict(zip(op.attrs, attrs))
+    for n, a in zip(input_names(op), arrays):
+        values[n] = a
+        if isinstance(a, tuple):
+            values[n + "_shape"] = tuple(m.shape for m in a)
+            values[n + "_dtype"] = tuple(m.dtype for m in a)
+        elif isinstance(a, ndarray):
+            values[n + "_shape"] = a.shape
+            values[n + "_dtype"] = a.dtype
+            values[n + "_order"] = "F" if a.flags.f_contiguous and not a.flags.c_contiguous else "C"
+        else:
+            values[n + "_shape"], values[n + "_dtype"], values[n + "_order"] = (), None, "C"
+    values |= dict(zip(op.outs, results))
+    values.setdefault("out", results[0] if not op.many else results)
+    return values
+
+
+def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
+    from .call import node_class, node_expression, node_names
+
+    names = node_names(op)
+    if len(names) == 1:
+        return node_class(op, names[0])
+    scope = dict(zip(op.attrs, attrs)) | dict(zip(input_names(op), inputs)) | {n: n for n in names}
+    return node_class(op, eval(node_expression(op), {"isinstance": isinstance, "type": type}, scope))
+
+
+def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:
+    if not node.saves:
+        return
+    for n, x in zip(input_names(op), inputs):
+        if type(x) is InferenceTensor and any(n in ws and s is not None for ws, s in zip(node.wants, node.saved)):
+            raise GradError(
+                f"{op.name}: {n} is an inference tensor, which cannot be saved for backward; use {n}.clone() outside "
+                "inference_mode to get an ordinary tensor"
+            )
+
+
+def _into(op: type[Op], inputs: Any, result: Any, out: Any) -> Any:
+    """Copy a result into the tensors given as `out=`.
+
+    Raises:
+        GradError: an input or `out` requires grad: what is written into `out` is not recorded.
+        DtypeError: the result cannot be held by `out` without loss of category.
+    """
+    recording = get_mode() & GRAD
+    if recording and any(isinstance(x, Tensor) and x._node is not None for x in _flatten(op, inputs)):
+        raise GradError(f"{op.name}: with out= nothing is recorded, but an input requires grad; detach it or drop out=")
+    outs = (out,) if isinstance(out, Tensor) else tuple(out)
+    results = (result,) if not (op.outs or op.many) else tuple(result)
+    if len(outs) != len(results):
+        raise ArgumentError(f"{op.name}: out must hold {len(results)} tensors, got {len(outs)}")
+    for o, r in zip(outs, results):
+        write_out(op.name, o, asarray(r))
+    return out if isinstance(out, Tensor) else return_type(op)(outs) if op.outs else tuple(outs)
+
+
+def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
+    """Put `result` into the tensor `out`, resizing it if its shape differs."""
+    if not isinstance(out, Tensor):
+        raise ArgumentError(f"{name}: out must be a tensor, got {type(out).__name__}")
+    if get_mode() & GRAD and out._node is not None:
+        raise GradError(f"{name}: out requires grad, and what is written into it is not recorded; pass a plain tensor")
+    source, target = dtypes.of_numpy(result.dtype), out.dtype
+    if source.category > target.category:
+        raise DtypeError(f"{name}: the result is {source.name} and cannot be written into out of type {target.name}")
+    if out._array.shape != result.shape:
+        if out._array.size:
+            import warnings
+
+            warnings.warn(
+                f"{name}: out has shape {out._array.shape} and is resized to {result.shape}; pass an out of the right "
+                "shape, or empty it first with out.resize_(0)",
+                UserWarning,
+                stacklevel=4,
+            )
+        out._array = np.empty(result.shape, out._array.dtype)
+    out._array[...] = result
+    alias.stamp(out, name)
