@@ -104,7 +104,7 @@ class Node:
 
         return saved_value(self, {"self": "input", "result": "out"}.get(name, name))
 
-    def __dir__(self) -> Iterator[str]:  # type: ignore[override]
+    def __dir__(self) -> Iterator[str]:
         yield from object.__dir__(self)
         names = {"input": "self", "out": "result"}
         for wanted in self.wants:

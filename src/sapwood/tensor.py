@@ -392,7 +392,7 @@ class Parameter(Tensor):
             out.requires_grad_()
         return out
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return self._text("Parameter containing:\ntensor(")
 
 

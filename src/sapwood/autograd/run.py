@@ -119,7 +119,7 @@ def _unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Te
         return wrap(np.zeros_like(tensor._array))
     if not allow:
         raise GradError(
-            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the graph of the outputs; pass "
+            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the outputs' graph; pass "
             "allow_unused=True to get None for it, or materialize_grads=True to get zeros"
         )
     return None
@@ -136,9 +136,9 @@ def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: 
         grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
         for i in range(n)
     ]
-    from ..ops import stack
+    from .. import ops
 
-    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows))
+    return tuple(None if column[0] is None else ops.stack(list(column)) for column in zip(*rows))
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:
@@ -185,7 +185,7 @@ def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, creat
     if g._array.dtype is not dtype:
         if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
             raise DtypeError(f"{op}: the gradient of root {i} is {g._array.dtype}, the root is {dtype}")
-        g = g.to(wrap(np.empty(0, dtype)).dtype)
+        return engine.repair(g if create else g._array, shape, dtype)
     return g if create else g._array
 
 

@@ -5,17 +5,19 @@ Formulas refer to ops as `ops.<name>`, so families need not import each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from . import arith, create, inplace
+from . import arith, create, slices
 from .create import zeros_of as zeros_of
-from .declare import public, registry
+from .declare import public as public
+from .declare import registry as registry
 from .install import install
 
 install()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Any]:
     if name in public:
         return public[name]
     if name in registry:

@@ -49,8 +49,7 @@ _COMMON = {
 
 def eager(op: type[Op]) -> Callable[..., Any]:
     """Return the op's eager function; its body is compiled when it is first called."""
-    function = _stub(op, op.name)
-    return function
+    return _stub(op, op.name)
 
 
 def _stub(op: type[Op], name: str, method: str | None = None) -> Any:
