@@ -13,6 +13,9 @@ from sapwood.viz.text import graph_text
 
 __all__ = ["draw", "variable_item"]
 
+# Values of more characters than this are left to the tooltip.
+WIDEST = 20
+
 
 def draw(
     tensors: Any,
@@ -54,7 +57,7 @@ def variable_item(kind: Kind, name: str, tensor: Any, *, show_values: bool) -> I
     """Describe a tensor: small ones by value and gradient, others by shape."""
     shape = shape_text(tensor)
     gradient = gradient_of(tensor)
-    small = show_values and element_count(tensor) <= SMALL
+    small = show_values and element_count(tensor) <= SMALL and len(single_text(tensor)) <= WIDEST
     lines = [f"value {single_text(tensor)}" if small else shape]
     tip = [name or STAND_INS[kind], f"shape {shape}", f"dtype {dtype_text(tensor)}", f"value {value_text(tensor)}"]
     if gradient is not None:
@@ -112,7 +115,9 @@ class Builder:
         return place
 
     def add_operation(self, node: Any) -> None:
-        constants = [(self.add_variable("buffer", name, t), shape_text(t)) for name, t in constants_of(node, self.names)]
+        constants = [
+            (self.add_variable("buffer", name, t), shape_text(t)) for name, t in constants_of(node, self.names)
+        ]
         tip = [node_name(node)]
         for number in range(len(getattr(node, "_input_metadata", None) or ())):
             tip.append(" ".join(("output", *output_spec(node, number))))
@@ -126,12 +131,8 @@ class Builder:
             if follower is None:
                 continue
             source = self.outputs.get((id(follower), number))
-            if source is None:
-                self.connect(self.outputs[id(follower), -1], op, output_spec(follower, number)[0])
-            else:
-                tensor = follower.variable if is_accumulator(follower) else None
-                shape = output_spec(follower, number)[0] if tensor is None else shape_text(tensor)
-                self.connect(source, op, shape)
+            shape = shape_text(follower.variable) if is_accumulator(follower) else output_spec(follower, number)[0]
+            self.connect(self.outputs[id(follower), -1] if source is None else source, op, shape)
 
     def add_output(self, node: Any, number: int, root: Any) -> None:
         name, tensor = self.names.outputs.get((id(node), number), ("", root))

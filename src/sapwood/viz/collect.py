@@ -1,8 +1,8 @@
 """A live autograd graph as the pictures need it: its nodes in order, and what the caller calls its tensors.
 
-Nothing here knows the class of a tensor or of a node. A tensor has `grad_fn`, `is_leaf`, `grad`, `output_nr`; a node
-has `name()` and `next_functions`, and, where it is a leaf's accumulator, `variable`. Shapes of tensors that nobody named
-come from `node._input_metadata`, one entry with `shape` and `dtype` per output of the forward op, where a node has it.
+Nothing here knows the class of a tensor or of a node. A tensor has `grad_fn`, `is_leaf`, `grad`, `output_nr`; a node has
+`name()` and `next_functions`, and, where it is a leaf's accumulator, `variable`. Shapes of tensors that nobody named come
+from `node._input_metadata`, one entry with `shape` and `dtype` per output of the forward op, where a node has it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,18 @@ from typing import Any
 from sapwood.errors import ArgumentError
 from sapwood.viz.describe import dtype_text, shape_text
 
-__all__ = ["Names", "Walk", "constants_of", "is_accumulator", "node_name", "op_name", "output_spec", "roots_of", "saved", "walk"]
+__all__ = [
+    "Names",
+    "Walk",
+    "constants_of",
+    "is_accumulator",
+    "node_name",
+    "op_name",
+    "output_spec",
+    "roots_of",
+    "saved",
+    "walk",
+]
 
 
 @dataclass(slots=True)

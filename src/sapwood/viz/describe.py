@@ -8,6 +8,8 @@ __all__ = ["SMALL", "dtype_text", "element_count", "gradient_of", "shape_text", 
 
 # Tensors of at most this many elements are shown with their value.
 SMALL = 4
+# Of larger ones only this many elements are written.
+FIRST = 3
 
 
 def shape_text(tensor: Any) -> str:
@@ -30,7 +32,7 @@ def value_text(tensor: Any, limit: int = SMALL) -> str:
     """Return the elements of a small tensor, or the first few of a larger one followed by an ellipsis."""
     if element_count(tensor) <= limit:
         return nested_text(tensor.detach().tolist())
-    first = tensor.detach().reshape(-1)[:limit].tolist()
+    first = tensor.detach().reshape(-1)[:FIRST].tolist()
     return nested_text(first)[:-1] + ", …]"
 
 

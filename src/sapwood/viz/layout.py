@@ -19,14 +19,14 @@ from dataclasses import dataclass
 
 from sapwood.errors import ValueRangeError
 from sapwood.viz.ordering import order
-from sapwood.viz.placing import place
+from sapwood.viz.placing import place, settle
 
 __all__ = ["Box", "Layout", "Route", "Wire", "layout"]
 
 # A source with more links than this gets one shared trunk from which its links branch off.
 MANY_LINKS = 3
 # Points on long links are given up beyond this number; such links then run straight across.
-MANY_POINTS = 20_000
+MANY_POINTS = 12_000
 
 MARGIN = 14.0
 GAP = 26.0
@@ -126,8 +126,7 @@ def layout(
     rank = ranks(count, wires)
     points = add_points(sizes, wires, rank)
     layers, crossings = order(points.rank, points.edges, points.key)
-    minor = minor_edges(count, points.edges, {w.source for w in wires if w.label is None})
-    x = place(layers, points.width, points.edges, count, minor)
+    x = place(layers, points.width, points.edges, count, side_branches(points.edges, points.rank))
     tops, bottoms, length = levels(layers, points, x, count)
     y = [(tops[r] + bottoms[r]) / 2 for r in points.rank]
     boxes = [Box(x[v], y[v], points.width[v], points.height[v]) for v in range(len(x))]
@@ -152,7 +151,7 @@ def span(wire: Wire) -> int:
 
 
 def ranks(count: int, wires: Sequence[Wire]) -> list[int]:
-    """Give each item a layer: longest path from the sources, then everything that can moves next to its neighbours."""
+    """Give each item a layer: ends by the longest path to them, all others as close above their consumers as can be."""
     below: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     above: list[list[tuple[int, int]]] = [[] for _ in range(count)]
     for wire in wires:
@@ -174,11 +173,8 @@ def ranks(count: int, wires: Sequence[Wire]) -> list[int]:
     for v in sequence:
         rank[v] = max((rank[u] + s for u, s in above[v]), default=0)
     for v in reversed(sequence):
-        if below[v] and len(below[v]) >= len(above[v]):
+        if below[v]:
             rank[v] = min(rank[t] - s for t, s in below[v])
-    for v in sequence:
-        if len(above[v]) > len(below[v]):
-            rank[v] = max(rank[u] + s for u, s in above[v])
     lowest = min(rank, default=0)
     return [r - lowest for r in rank]
 
@@ -239,25 +235,31 @@ def groups(wires: Sequence[Wire]) -> list[list[int]]:
     return result
 
 
-def minor_edges(count: int, edges: list[tuple[int, int]], sources: set[int]) -> set[tuple[int, int]]:
-    """Return the edges that bring a parameter to its only consumer, when that consumer has a main input as well.
+def side_branches(edges: list[tuple[int, int]], rank: Sequence[int]) -> list[bool]:
+    """Tell which vertices lie on a side branch that joins a main path, such as a parameter and its transpose.
 
-    They do not pull at the consumer, so that the main path of a network runs straight.
+    They give way to the main path of a network, so that it runs straight.
     """
-    above: dict[int, list[int]] = {}
-    fed = set()
-    outs = dict.fromkeys(range(count), 0)
+    above: list[list[int]] = [[] for _ in rank]
+    outs = [0] * len(rank)
     for u, v in edges:
-        above.setdefault(v, []).append(u)
-        fed.add(v)
-        if u in outs:
-            outs[u] += 1
-    minor = set()
-    for v, inputs in above.items():
-        small = [u for u in inputs if u in sources and u not in fed and outs.get(u) == 1]
-        if len(small) < len(inputs):
-            minor.update((u, v) for u in small)
-    return minor
+        above[v].append(u)
+        outs[u] += 1
+    # A path from a source without branches is light; it is a side branch if it joins something that is not.
+    light = [False] * len(rank)
+    side = [False] * len(rank)
+    for v in sorted(range(len(rank)), key=rank.__getitem__):
+        inputs = above[v]
+        light[v] = outs[v] == 1 and (not inputs or (len(inputs) == 1 and light[inputs[0]]))
+        if light[v] or all(light[u] for u in inputs):
+            continue
+        for u in inputs:
+            while light[u]:
+                side[u] = True
+                if not above[u]:
+                    break
+                u = above[u][0]
+    return side
 
 
 def levels(
@@ -341,16 +343,29 @@ def ports(points: Points, boxes: list[Box], wires: Sequence[Wire]) -> tuple[dict
     enter: dict[int, float] = {}
     for v, ends in leaving.items():
         ends.sort(key=lambda end: (end[0], end[1][0]))
-        for offset, (_, group) in zip(spread(len(ends), boxes[v].width), ends):
+        for offset, (_, group) in zip(spread([x - boxes[v].x for x, _ in ends], boxes[v].width), ends):
             leave.update(dict.fromkeys(group, offset))
     for v, arrivals in entering.items():
         arrivals.sort()
-        for offset, (_, i) in zip(spread(len(arrivals), boxes[v].width), arrivals):
+        for offset, (_, i) in zip(spread([x - boxes[v].x for x, _ in arrivals], boxes[v].width), arrivals):
             enter[i] = offset
     return leave, enter
 
 
-def spread(count: int, width: float) -> list[float]:
-    """Return `count` offsets around the middle of a side, using at most half of it."""
-    step = min(16.0, width / 2 / max(count - 1, 1))
-    return [(k - (count - 1) / 2) * step for k in range(count)]
+def spread(towards: Sequence[float], width: float) -> list[float]:
+    """Return where links touch a side, as offsets from its middle, given the offsets they come from in order.
+
+    A link that can run straight does; the others keep their distance, near the middle.
+    """
+    if len(towards) == 1 and abs(towards[0]) > width / 4:
+        return [0.0]
+    reach = width / 4
+    gaps = [min(16.0, 2 * reach / max(len(towards) - 1, 1))] * (len(towards) - 1)
+    wanted = [at if abs(at) <= reach else math.copysign(min(reach, 8.0 * len(gaps)), at) for at in towards]
+    places = settle(wanted, [20.0 if abs(at) <= reach else 1.0 for at in towards], gaps)
+    # Keep within reach: the gaps leave room for all of them.
+    for k in range(len(places)):
+        places[k] = max(places[k], places[k - 1] + gaps[k - 1] if k else -reach)
+    for k in reversed(range(len(places))):
+        places[k] = min(places[k], places[k + 1] - gaps[k] if k < len(gaps) else reach)
+    return places

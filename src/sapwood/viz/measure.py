@@ -18,7 +18,7 @@ LEADING = 1.25
 _GROUPS = {
     200: "'ijl|",
     280: " !,./:;I[]\\ftr()-",
-    350: "\"*`{}",
+    350: '"*`{}',
     500: "cksvxyzJ_^",
     640: "ABEFKLPSTVXYZ+<=>~×",
     740: "CDGHNOQRUw&",
@@ -26,6 +26,8 @@ _GROUPS = {
     950: "W@…—",
 }
 _WIDTHS = {character: width / 1000 for width, group in _GROUPS.items() for character in group}
+# Names of at most this many characters go into a circle, longer ones into a capsule.
+SHORT = 4
 # Fonts that stand in for Arial are up to this much wider.
 _SPARE = 1.08
 
@@ -80,7 +82,7 @@ def shape_of(item: Item) -> Shape:
         corners.append((line_width / 2, max(abs(top), abs(top + line_height))))
         top += line_height
     radius = max(20.0, max(math.hypot(x, y) for x, y in corners) + 3.0)
-    if radius <= 38.0:
+    if len(item.title) <= SHORT and radius <= 42.0:
         return Shape(2 * radius, 2 * radius, radius)
     radius = height / 2 + 6.0
     # How far a line reaches past the straight part of a capsule depends on how high it lies in the cap.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 __all__ = ["count_crossings", "order"]
 
@@ -40,7 +41,7 @@ def order(
         if not fewest or stale >= PATIENCE:
             break
         if sweep % 2 == 0:
-            for upper, lower in zip(layers, layers[1:]):
+            for upper, lower in pairwise(layers):
                 sort_by_mean(upper, lower, above)
         else:
             for upper, lower in zip(reversed(layers[:-1]), reversed(layers[1:])):
@@ -90,7 +91,7 @@ def swap_neighbours(layers: list[list[int]], above: list[list[int]], below: list
 
 
 def total_crossings(layers: list[list[int]], below: list[list[int]]) -> int:
-    return sum(count_crossings(upper, lower, below) for upper, lower in zip(layers, layers[1:]))
+    return sum(count_crossings(upper, lower, below) for upper, lower in pairwise(layers))
 
 
 def count_crossings(upper: Sequence[int], lower: Sequence[int], below: Sequence[Sequence[int]]) -> int:

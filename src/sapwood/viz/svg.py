@@ -18,7 +18,7 @@ from sapwood.viz.measure import (
 )
 from sapwood.viz.model import VARIABLES, Drawing, Item, Kind
 
-__all__ = ["arrange", "svg_text"]
+__all__ = ["arrange", "is_straight", "svg_text"]
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 INK, FAINT, LINE = "#0f172a", "#475569", "#64748b"
@@ -103,7 +103,7 @@ def path_text(points: list[tuple[float, float]], *, sideways: bool) -> str:
     for k, (a, b) in enumerate(points[1:]):
         if (a, b) == (x, y):
             continue
-        if k % 2 == 0 or (y == b if sideways else x == a):
+        if is_straight(k, (x, y), (a, b), sideways=sideways):
             out.append(f"L{number(a)} {number(b)}")
         elif sideways:
             middle = number((x + a) / 2)
@@ -113,6 +113,11 @@ def path_text(points: list[tuple[float, float]], *, sideways: bool) -> str:
             out.append(f"C{number(x)} {middle} {number(a)} {middle} {number(a)} {number(b)}")
         x, y = a, b
     return "".join(out)
+
+
+def is_straight(place: int, start: tuple[float, float], end: tuple[float, float], *, sideways: bool) -> bool:
+    """Tell whether the piece of a route at a place is a straight line: within a layer, or right along the flow."""
+    return place % 2 == 0 or (start[1] == end[1] if sideways else start[0] == end[0])
 
 
 def label_text(label: str, box: Box) -> str:

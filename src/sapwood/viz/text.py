@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from sapwood.viz.collect import Names, Walk, is_accumulator, node_name, output_spec, roots_of, walk
-from sapwood.viz.describe import SMALL, gradient_of, shape_text, value_text
+from sapwood.viz.describe import gradient_of, shape_text, value_text
 
 __all__ = ["graph_text"]
 
 # A branch deeper than this goes on at the left margin, so that lines stay readable and long chains cost linear time.
 DEEPEST = 20
+# Tensors of up to this many elements are written out.
+FULL = 8
 
 Edge = tuple[Any, int]
 
@@ -132,12 +134,12 @@ class Tree:
     def tensor_text(self, name: str, tensor: Any) -> str:
         parts = [name]
         if self.show_values:
-            parts[0] += f" = {value_text(tensor, 2 * SMALL)}"
+            parts[0] += f" = {value_text(tensor, FULL)}"
         parts.append(f"shape={shape_text(tensor)}")
         parts.append(f"is_leaf={tensor.is_leaf}")
         gradient = gradient_of(tensor)
         if gradient is not None:
-            parts.append(f"grad={value_text(gradient, 2 * SMALL)}" if self.show_values else "grad=yes")
+            parts.append(f"grad={value_text(gradient, FULL)}" if self.show_values else "grad=yes")
         elif tensor.is_leaf or getattr(tensor, "retains_grad", False):
             parts.append("grad=None")
         else:
