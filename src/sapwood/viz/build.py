@@ -90,12 +90,13 @@ class Builder:
     edges: dict[tuple[int, int, str], int] = field(default_factory=dict)
 
     def add_graph(self, roots: Sequence[Any]) -> None:
+        visited = walk(root.grad_fn for root in roots)
         ends = {(id(root.grad_fn), root.output_nr): root for root in roots if root.grad_fn is not None}
         leaves = {id(root) for root in roots if root.grad_fn is None}
         shown: dict[int, set[int]] = {}
         for node_id, number in (*ends, *self.names.outputs):
             shown.setdefault(node_id, set()).add(number)
-        for node in walk(root.grad_fn for root in roots).nodes:
+        for node in visited.nodes:
             if is_accumulator(node):
                 tensor = node.variable
                 kind: Kind = "root" if id(tensor) in leaves else "leaf"
@@ -130,9 +131,9 @@ class Builder:
         for follower, number in node.next_functions:
             if follower is None:
                 continue
-            source = self.outputs.get((id(follower), number))
             shape = shape_text(follower.variable) if is_accumulator(follower) else output_spec(follower, number)[0]
-            self.connect(self.outputs[id(follower), -1] if source is None else source, op, shape)
+            place = (id(follower), number)
+            self.connect(self.outputs[place if place in self.outputs else (id(follower), -1)], op, shape)
 
     def add_output(self, node: Any, number: int, root: Any) -> None:
         name, tensor = self.names.outputs.get((id(node), number), ("", root))

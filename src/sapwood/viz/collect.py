@@ -1,8 +1,8 @@
 """A live autograd graph as the pictures need it: its nodes in order, and what the caller calls its tensors.
 
-Nothing here knows the class of a tensor or of a node. A tensor has `grad_fn`, `is_leaf`, `grad`, `output_nr`; a node has
-`name()` and `next_functions`, and, where it is a leaf's accumulator, `variable`. Shapes of tensors that nobody named come
-from `node._input_metadata`, one entry with `shape` and `dtype` per output of the forward op, where a node has it.
+Nothing here knows the class of a tensor or of a node. A tensor has `grad_fn`, `is_leaf`, `grad`, `output_nr`; a node
+has `name()` and `next_functions`, and, where it is a leaf's accumulator, `variable`. Shapes of tensors without a name
+come from `node._input_metadata`, one entry with `shape` and `dtype` per output of the forward op, where a node has it.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ class Names:
     leaves: dict[int, str] = field(default_factory=dict)
     outputs: dict[tuple[int, int], tuple[str, Any]] = field(default_factory=dict)
     constants: list[tuple[str, Any]] = field(default_factory=list)
+    nodes: list[Any] = field(default_factory=list)
+    """Keeps alive the nodes that are known by their id."""
 
     @classmethod
     def of(cls, *sources: Mapping[str, Any] | None, module: Any = None) -> Names:
@@ -52,7 +54,9 @@ class Names:
         if not hasattr(tensor, "grad_fn"):
             return
         if tensor.grad_fn is not None:
-            self.outputs.setdefault((id(tensor.grad_fn), tensor.output_nr), (name, tensor))
+            node = tensor.grad_fn
+            self.nodes.append(node)
+            self.outputs.setdefault((id(node), tensor.output_nr), (name, tensor))
         elif id(tensor) not in self.leaves:
             self.leaves[id(tensor)] = name
             if not tensor.requires_grad:

@@ -58,7 +58,8 @@ def make_dot(
         shape = shape_text(tensor)
         return add(kind, name, shape) if name else add(kind, shape)
 
-    for node in walk(root.grad_fn for root in roots).nodes:
+    visited = walk(root.grad_fn for root in roots)
+    for node in visited.nodes:
         leaf = add_tensor("leaf", node.variable) if is_accumulator(node) else None
         kept = saved(node) if show_attrs or show_saved else []
         lines = attribute_lines(kept, max_attr_chars) if show_attrs else []
