@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from itertools import combinations, pairwise
 
 import pytest
@@ -108,6 +109,18 @@ def test_a_crossing_that_need_not_be_is_removed() -> None:
     assert crossings[0] == 1
     assert crossings[-1] == 0
     assert len(layers) == 2
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_best_order_seen_is_the_one_returned(seed: int) -> None:
+    chance = random.Random(seed)
+    rank = [layer for layer in range(6) for _ in range(12)]
+    edges = [(u, v) for u in range(60) for v in chance.sample(range(12 * (u // 12 + 1), 12 * (u // 12 + 2)), 3)]
+    layers, crossings = order(rank, edges, [float(v) for v in range(72)])
+    below = [[v for u, v in edges if u == k] for k in range(72)]
+    assert sum(count_crossings(upper, lower, below) for upper, lower in pairwise(layers)) == crossings[-1]
+    assert crossings == sorted(crossings, reverse=True)
+    assert crossings[-1] < crossings[0]
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), max_size=20))

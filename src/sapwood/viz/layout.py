@@ -5,7 +5,8 @@
     3. place   layers are spread out so that links run straight                            (placing.py)
     4. route   links become curves that bend between layers only                           (here)
 
-Because links are upright inside a layer and points keep their distance from items, no link passes behind an item.
+Because links are upright inside a layer and points keep their distance from items, no link passes behind an item, save
+the longest links of graphs with more than `MANY_POINTS` points, which run straight across.
 Everything is iterative and deterministic.
 
 Reference: Gansner, Koutsofios, North and Vo, A technique for drawing directed graphs, IEEE TSE 19 (1993).

@@ -14,7 +14,8 @@ LARGE = 4_000
 MARGIN = 14.0
 APART_ITEMS = 24.0
 APART_POINTS = 16.0
-FAVOUR = 1.0625
+# How much more the side a sweep comes from counts: more than the pull of a label on the other side.
+FAVOUR = 3.0
 YIELD = 0.05
 
 # How strongly an edge pulls, by how many of its ends are mere points on a link (the weights of Gansner et al., 1993).
@@ -62,8 +63,8 @@ def place(
             pull_layer(x, layer, gaps, below, side)
     # Between one neighbour above and one below, the side already settled wins: links then bend once instead of leaning.
     # Where several links meet, none of them can count on being the straight one.
-    ups = [[(u, p / len(below[u])) for u, p in a] for a in above]
-    downs = [[(v, p / max(len(above[v]), 1)) for v, p in b] for b in below]
+    ups = [[(u, p / len(below[u]) ** 2) for u, p in a] for a in above]
+    downs = [[(v, p / max(len(above[v]), 1) ** 2) for v, p in b] for b in below]
     from_above = [[(u, p * FAVOUR) for u, p in a] + b for a, b in zip(ups, downs)]
     from_below = [a + [(v, p * FAVOUR) for v, p in b] for a, b in zip(ups, downs)]
     for _ in range(STRAIGHTEN // 2 if large else STRAIGHTEN):

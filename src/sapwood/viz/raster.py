@@ -85,16 +85,15 @@ def paint_links(axes: Any, drawing: Drawing, plan: Layout) -> None:
 
 
 def paint_item(axes: Any, item: Item, shape: Shape, box: Box) -> None:
-    from matplotlib.patches import FancyBboxPatch
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path as Curve
 
     style = STYLES[item.kind]
-    radius = min(shape.radius, shape.width / 2 - 0.01, shape.height / 2 - 0.01)
+    vertices, codes = rounded(box, min(shape.radius, shape.width / 2, shape.height / 2))
+    kinds = {"M": int(Curve.MOVETO), "L": int(Curve.LINETO), "C": int(Curve.CURVE4)}
     axes.add_patch(
-        FancyBboxPatch(
-            (box.x - shape.width / 2, box.y - shape.height / 2),
-            shape.width,
-            shape.height,
-            boxstyle=f"round,pad=0,rounding_size={radius}",
+        PathPatch(
+            Curve(vertices, [kinds[code] for code in codes]),
             facecolor=style.fill,
             edgecolor=style.stroke,
             linewidth=1.1,
@@ -106,6 +105,21 @@ def paint_item(axes: Any, item: Item, shape: Shape, box: Box) -> None:
     for k, (text, size) in enumerate(zip((item.title, *item.lines), sizes)):
         paint_text(axes, text, box.x, y + size * LEADING / 2, size, FAINT if k else INK, bold=k == 0)
         y += size * LEADING
+
+
+def rounded(box: Box, radius: float) -> tuple[list[tuple[float, float]], str]:
+    """Return the outline of a box with round corners: points, and for each one M (move), L (line) or C (curve)."""
+    # Control points at this part of the radius bring a cubic within 0.03 % of a quarter of a circle.
+    bend = radius * (1 - 0.5522847)
+    points = [(box.x + box.width / 2 - radius, box.y - box.height / 2)]
+    codes = "M"
+    for across, down in ((1, -1), (1, 1), (-1, 1), (-1, -1)):
+        x, y = box.x + across * box.width / 2, box.y + down * box.height / 2
+        # Clockwise on the screen: corners between a horizontal and a vertical side take turns.
+        along = [(x - across * radius, y), (x - across * bend, y), (x, y - down * bend), (x, y - down * radius)]
+        points += along if across * down < 0 else along[::-1]
+        codes += "LCCC"
+    return [*points, points[0]], codes + "L"
 
 
 def paint_text(
