@@ -119,6 +119,9 @@ class Output:
 
     __slots__ = ("__weakref__", "dtype", "extra", "node", "nr", "seq", "shape")
 
+    saved = None
+    """Nothing to free here; being no tuple sends the engine down its unusual branch."""
+
     def __init__(self, node: Node, nr: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.node = node
         self.nr = nr

@@ -237,19 +237,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
     out = []
     if _takes_out(op, method):
         out += ["    if out is not None:", f"        {fall}"]
-    if names and method is None:
-        # Formulas call ops on bare arrays: straight to forward.
-        arrays = " and ".join(f"type({n}) is ndarray" for n in names if n not in optional)
-        if op.promote == "float":
-            arrays += f" and ({first}.dtype is F32 or {first}.dtype is F64)"
-        if op.promote != "bool":
-            out += [f"    if {arrays}:"]
-            if op.canon is not None and op.attrs:
-                out += [f"        {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
-            passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
-            usual = "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
-            out[-1] = f"    if {arrays}{usual}:" if usual else out[-1]
-            out += [f"        return forward({passed})"]
+    arrays = _array_lines(op, names, optional) if method is None else []
     if op.usual and method is None:
         out += [f"    if {' or '.join(f'{n} != {v!r}' for n, v in op.usual.items())}:", f"        {fall}"]
     for n in names:
@@ -276,7 +264,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += ["        if dt_ is not F32 and dt_ is not F64:", f"            {fall}", f"        {n}_d = {n}"]
             if record and n in can:
                 out += [f"        {n}_n = None"]
-        out += ["    else:", f"        {fall}"]
+        out += ["    else:", *(arrays if n == first else []), f"        {fall}"]
     out += ["    mode_ = get_mode()", "    if mode_ > 1:", f"        {fall}"]
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
@@ -292,6 +280,21 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
         out += [f"    register_view(t_, {first}, '' if mode_ or {first}._node is None else 'no_grad')"]
     out += ["    return t_"]
     return out
+
+
+def _array_lines(op: type[Op], names: tuple[str, ...], optional: set[str]) -> list[str]:
+    """Return the lines that serve formulas, which call ops on bare arrays: straight to forward."""
+    if op.promote == "bool" or names[0] in optional:
+        return []
+    test = " and ".join(f"type({n}) is ndarray" for n in names if n not in optional)
+    if op.promote == "float":
+        test += f" and ({names[0]}.dtype is F32 or {names[0]}.dtype is F64)"
+    test += "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
+    lines = [f"        if {test}:"]
+    if op.canon is not None and op.attrs:
+        lines += [f"            {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
+    passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
+    return [*lines, f"            return forward({passed})"]
 
 
 def _canon(op: type[Op], suffix: str) -> str:
