@@ -18,7 +18,7 @@ from sapwood.random.normal import block_normals32, block_normals64, serial_norma
 from sapwood.random.rounding import fma32, fma64, libm
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import DTypeLike, NDArray
 
@@ -166,7 +166,7 @@ def normal(mean: Array | float, std: Array | float, *, generator: Generator | No
     normal_(out, 0.0, 1.0 if scale else std, generator=generator)  # type: ignore[arg-type]
     if scale:
         np.multiply(out, std, out=out, casting="unsafe")
-    return np.add(out, mean, out=out, casting="unsafe")
+    return np.add(out, np.asarray(mean, None if isinstance(mean, np.ndarray) else out.dtype), out=out, casting="unsafe")
 
 
 def rand(shape: Sequence[int], dtype: DTypeLike = np.float32, *, generator: Generator | None = None) -> Array:
@@ -307,8 +307,9 @@ def dropout_noise_(out: A, p: float, *, generator: Generator | None = None) -> A
     if not 0.0 <= p <= 1.0:
         raise ValueRangeError(f"dropout: p must lie in [0, 1], got {p}")
     bernoulli_(out, 1.0 - p, generator=generator)
-    if p < 1.0:
-        np.divide(out, out.dtype.type(1.0 - p), out=out)
+    if 0.0 < p < 1.0:
+        single = np.float64 if out.dtype == np.float64 else np.float32
+        out *= (single(1) / single(1.0 - p)).astype(out.dtype)
     return out
 
 
@@ -342,7 +343,7 @@ def multinomial(
         raise ValueRangeError("multinomial: probabilities must be finite and not negative; use softmax or clamp")
     if (p.max(-1) <= 0).any():
         raise ValueRangeError("multinomial: a row of probabilities sums to 0; give some index a positive one")
-    if replacement:
+    if replacement and num_samples > 1:  # for one sample PyTorch takes the other way in either case
         return _with_replacement(p, num_samples, generator or default_generator)
     keys = exponential_(np.empty_like(p), generator=generator)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -380,18 +381,25 @@ def trunc_normal_(
         while (missed := (out < least) | (out > most)).any():
             np.copyto(out, normal_(np.empty_like(out), mean, std, generator=generator), where=missed)
         return out
+    single = np.float64 if out.dtype == np.float64 else np.float32
     peak = -0.5 * ((max(low, min(mean, high)) - mean) / std) ** 2
     pending = np.ones(out.shape, np.bool_)
     candidate, height = np.empty_like(out), np.empty_like(out)
     while pending.any():
         uniform_(candidate, low, high, generator=generator)
         np.copyto(out, candidate, where=pending)
-        candidate -= out.dtype.type(mean)
-        candidate /= out.dtype.type(std)
-        candidate *= candidate
-        candidate *= out.dtype.type(-0.5)
-        candidate -= out.dtype.type(peak)
+        log_density = _rounded(candidate, lambda x: x - single(mean))
+        log_density = _rounded(log_density, lambda x: x / single(std))
+        log_density = _rounded(log_density, lambda x: x * x)
+        log_density = _rounded(log_density, lambda x: x * single(-0.5))
+        log_density = _rounded(log_density, lambda x: x - single(peak))
         uniform_(height, generator=generator)
         with np.errstate(divide="ignore"):
-            pending &= np.log(height) > candidate
+            pending &= _rounded(height, np.log) > log_density
     return out
+
+
+def _rounded(x: A, function: Callable[[Array], Array]) -> A:
+    """Apply a function in float32 or wider and round to the dtype of x, as one op of PyTorch does."""
+    wide = x.astype(np.float32) if x.dtype.itemsize == 2 else x
+    return function(wide).astype(x.dtype, copy=False)  # type: ignore[return-value]
