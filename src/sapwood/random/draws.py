@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from sapwood.errors import DtypeError, ShapeError, ValueRangeError
+from sapwood.random.boxmuller import block_normals32, block_normals64, serial_normals
 from sapwood.random.generator import Generator, default_generator
-from sapwood.random.normal import block_normals32, block_normals64, serial_normals
 from sapwood.random.rounding import fma32, fma64, libm
 
 if TYPE_CHECKING:
@@ -33,12 +33,10 @@ __all__ = [
     "exponential_",
     "geometric_",
     "log_normal_",
-    "multinomial",
     "normal",
     "normal_",
     "rand",
     "randn",
-    "randperm",
     "trunc_normal_",
     "uniform_",
 ]
@@ -75,12 +73,17 @@ def as_real(out: Array) -> Array:
     return out[..., np.newaxis].view(np.dtype(f"f{out.itemsize // 2}"))
 
 
+_FINFO = {
+    "e": (65504.0, 11),
+    "f": (float(np.finfo(np.float32).max), 24),
+    "d": (float(np.finfo(np.float64).max), 53),
+    "bfloat16": (3.3895313892515355e38, 8),
+}
+
+
 def finfo(dtype: np.dtype[Any]) -> tuple[float, int]:
     """Return the largest number of a real dtype and the bits of its significand."""
-    if dtype.name == "bfloat16":
-        return 3.3895313892515355e38, 8
-    info = np.finfo(dtype)
-    return float(info.max), info.nmant + 1
+    return _FINFO.get(dtype.char) or _FINFO[dtype.name]
 
 
 def uniform_(out: A, low: float = 0.0, high: float = 1.0, *, generator: Generator | None = None) -> A:
@@ -104,14 +107,17 @@ def uniform_(out: A, low: float = 0.0, high: float = 1.0, *, generator: Generato
     if out.size == 0:
         return out
     g = generator or default_generator
+    values: Array
     if out.dtype == np.float64:
-        wide = fma64(g.uniform53(out.size), high - low, low)
-        wide[wide == high] = low
-        return assign(out, wide)
-    first, last = np.float32(low), np.float32(high)
-    with np.errstate(over="ignore"):
-        values = fma32(g.uniform24(out.size), float(last - first), float(first)).astype(out.dtype, copy=False)
-    values[values == np.asarray(high).astype(out.dtype)] = np.asarray(low).astype(out.dtype)
+        values = fma64(g.uniform53(out.size), high - low, low)
+    else:
+        first, last = np.float32(low), np.float32(high)
+        with np.errstate(over="ignore"):
+            values = fma32(g.uniform24(out.size), float(last - first), float(first)).astype(out.dtype, copy=False)
+    if out.dtype.itemsize == 2 or high != 1.0 or low != 0.0:
+        reached = values == out.dtype.type(high)  # by rounding up
+        if reached.any():
+            values[reached] = low
     return assign(out, values)
 
 
@@ -166,7 +172,8 @@ def normal(mean: Array | float, std: Array | float, *, generator: Generator | No
     normal_(out, 0.0, 1.0 if scale else std, generator=generator)  # type: ignore[arg-type]
     if scale:
         np.multiply(out, std, out=out, casting="unsafe")
-    return np.add(out, np.asarray(mean, None if isinstance(mean, np.ndarray) else out.dtype), out=out, casting="unsafe")
+    np.add(out, np.asarray(mean, None if isinstance(mean, np.ndarray) else out.dtype), out=out, casting="unsafe")
+    return out
 
 
 def rand(shape: Sequence[int], dtype: DTypeLike = np.float32, *, generator: Generator | None = None) -> Array:
@@ -177,24 +184,6 @@ def rand(shape: Sequence[int], dtype: DTypeLike = np.float32, *, generator: Gene
 def randn(shape: Sequence[int], dtype: DTypeLike = np.float32, *, generator: Generator | None = None) -> Array:
     """Return standard normal numbers."""
     return normal_(np.empty(shape, dtype), generator=generator)
-
-
-def randperm(n: int, dtype: DTypeLike = np.int64, *, generator: Generator | None = None) -> Array:
-    """Return the numbers 0 … n-1 in random order: (n,).
-
-    Reference: the shuffle of Fisher and Yates from the front, element i exchanged with element i + word mod (n - i).
-    """
-    if n < 0:
-        raise ValueRangeError(f"randperm: n must not be negative, got {n}")
-    g = generator or default_generator
-    draw = g.words if n < (2**32 - 1) // 20 else g.words64  # above, a 32-bit word mod n would be visibly uneven
-    left = np.arange(n, 1, -1, dtype=np.uint64)
-    targets = (draw(left.size) % left).view(np.int64)
-    targets += np.arange(left.size)
-    order = list(range(n))
-    for i, j in enumerate(targets.tolist()):
-        order[i], order[j] = order[j], order[i]
-    return np.array(order, dtype=np.int64).astype(dtype, copy=False)
 
 
 def _scalar_law(op: str, out: A, values: Array) -> A:
@@ -313,58 +302,6 @@ def dropout_noise_(out: A, p: float, *, generator: Generator | None = None) -> A
     return out
 
 
-def multinomial(
-    p: Array, num_samples: int, replacement: bool = False, *, generator: Generator | None = None
-) -> NDArray[np.int64]:
-    """Draw indices with probabilities proportional to the rows of p.
-
-    Args:
-        p: (K,) or (N, K), real, not negative; a row need not sum to 1.
-        num_samples: S, at most K without replacement.
-
-    Returns:
-        (S,) or (N, S), int64. Without replacement the S largest of p / e, e exponential: in the order drawn.
-
-    Raises:
-        ShapeError: p has neither one nor two dimensions.
-        ValueRangeError: p has a negative, infinite or NaN element or a row of zeros, or S does not fit.
-    """
-    require_floating("multinomial", p.dtype)
-    if p.ndim not in (1, 2):
-        raise ShapeError(f"multinomial: p must have 1 or 2 dimensions, got {p.ndim}")
-    k = p.shape[-1]
-    if num_samples <= 0 or not (replacement or num_samples <= k):
-        raise ValueRangeError(
-            f"multinomial: num_samples must be positive and, without replacement, at most {k}, got {num_samples}"
-        )
-    if p.size == 0:
-        return np.empty((*p.shape[:-1], num_samples), np.int64)
-    if not ((p >= 0) & (p < np.inf)).all():
-        raise ValueRangeError("multinomial: probabilities must be finite and not negative; use softmax or clamp")
-    if (p.max(-1) <= 0).any():
-        raise ValueRangeError("multinomial: a row of probabilities sums to 0; give some index a positive one")
-    if replacement and num_samples > 1:  # for one sample PyTorch takes the other way in either case
-        return _with_replacement(p, num_samples, generator or default_generator)
-    keys = exponential_(np.empty_like(p), generator=generator)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        np.divide(p, keys, out=keys)
-    if num_samples == 1:
-        return keys.argmax(-1, keepdims=True)
-    return np.argsort(-keys, axis=-1, kind="stable")[..., :num_samples]
-
-
-def _with_replacement(p: Array, num_samples: int, g: Generator) -> NDArray[np.int64]:
-    rows = np.atleast_2d(p).astype(np.float64 if p.dtype == np.float64 else np.float32)
-    u = g.uniform53(len(rows) * num_samples).reshape(len(rows), num_samples)
-    out = np.empty(u.shape, np.int64)
-    for row, wanted, found in zip(rows, u, out):
-        total = np.cumsum(row, dtype=row.dtype)  # summed one by one, in the dtype of p
-        total /= total[-1]
-        total[-1] = 1
-        found[:] = np.searchsorted(total.astype(np.float64), wanted)
-    return out.reshape((*p.shape[:-1], num_samples))
-
-
 def trunc_normal_(
     out: A, mean: float = 0.0, std: float = 1.0, low: float = -2.0, high: float = 2.0, *,
     generator: Generator | None = None,
@@ -388,11 +325,11 @@ def trunc_normal_(
     while pending.any():
         uniform_(candidate, low, high, generator=generator)
         np.copyto(out, candidate, where=pending)
-        log_density = _rounded(candidate, lambda x: x - single(mean))
+        log_density = _rounded(candidate, lambda x: x - single(out.dtype.type(mean)))
         log_density = _rounded(log_density, lambda x: x / single(std))
         log_density = _rounded(log_density, lambda x: x * x)
         log_density = _rounded(log_density, lambda x: x * single(-0.5))
-        log_density = _rounded(log_density, lambda x: x - single(peak))
+        log_density = _rounded(log_density, lambda x: x - single(out.dtype.type(peak)))
         uniform_(height, generator=generator)
         with np.errstate(divide="ignore"):
             pending &= _rounded(height, np.log) > log_density

@@ -58,6 +58,11 @@ _DEFAULT_SEED = 67280421310721
 """The seed of a new generator in PyTorch: the larger prime factor of 2**64 + 1."""
 
 
+_BATCH = 16384
+_HALF, _LOW24, _LOW53 = np.uint64(32), np.uint64(2**24 - 1), np.uint64(2**53 - 1)
+_ULP24 = np.float32(2.0**-24)
+
+
 class Generator:
     """Hold one stream of random numbers.
 
@@ -95,7 +100,7 @@ class Generator:
         """Start the stream that belongs to `seed` and return self.
 
         Args:
-            seed: int in [-2**63, 2**64); a negative one stands for seed + 2**64. Only the low 32 bits choose the stream.
+            seed: int in [-2**63, 2**64); a negative one stands for seed + 2**64. Its low 32 bits choose the stream.
 
         Raises:
             ArgumentError: seed is not an int.
@@ -139,30 +144,45 @@ class Generator:
                 self._fresh = False
             return bits.random_raw(n)
 
+    def _batches(self, n: int, width: int) -> Iterator[tuple[slice, NDArray[np.uint64]]]:
+        """Draw `width` words for each of n numbers, in batches that stay in the cache. Hold `lock` meanwhile."""
+        for start in range(0, n, _BATCH):
+            stop = min(start + _BATCH, n)
+            yield slice(start, stop), self.words(width * (stop - start))
+
     def words64(self, n: int) -> NDArray[np.uint64]:
         """Draw n 64-bit words, each made of two draws with the first one high: (n,), uint64."""
-        words = self.words(2 * n)
-        out = words[::2] << np.uint64(32)
-        out |= words[1::2]
+        out = np.empty(n, np.uint64)
+        with self.lock:
+            for part, words in self._batches(n, 2):
+                np.left_shift(words[::2], _HALF, out=out[part])
+                out[part] |= words[1::2]
         return out
 
     def uniform24(self, n: int) -> NDArray[np.float32]:
         """Draw n multiples of 2**-24 in [0, 1), one word each: (n,), float32."""
-        low = self.words(n).view(np.int32)[::2] if _LITTLE else self.words(n).astype(np.int32)
-        out = (low & np.int32(0xFFFFFF)).astype(np.float32)
-        out *= np.float32(2.0**-24)
+        out = np.empty(n, np.float32)
+        with self.lock:
+            for part, words in self._batches(n, 1):
+                words &= _LOW24
+                np.multiply(words.view(np.int64).astype(np.int32), _ULP24, out=out[part], dtype=np.float32)
         return out
 
     def bits53(self, n: int) -> NDArray[np.int64]:
         """Draw n integers in [0, 2**53), two words each: (n,), int64."""
         words = self.words64(n)
-        words &= np.uint64(2**53 - 1)
+        words &= _LOW53
         return words.view(np.int64)
 
     def uniform53(self, n: int) -> NDArray[np.float64]:
         """Draw n multiples of 2**-53 in [0, 1), two words each: (n,), float64."""
-        out = self.bits53(n).astype(np.float64)
-        out *= 2.0**-53
+        out = np.empty(n)
+        with self.lock:
+            for part, words in self._batches(n, 2):
+                high = words[::2] << _HALF
+                high |= words[1::2]
+                high &= _LOW53
+                np.multiply(high.view(np.int64), 2.0**-53, out=out[part])
         return out
 
     @contextmanager
@@ -258,8 +278,6 @@ class Generator:
 class _SeedError(ArgumentError, RuntimeError):
     """A seed of the wrong type: PyTorch raises RuntimeError where Python would raise TypeError."""
 
-
-_LITTLE = np.little_endian
 
 default_generator = Generator()
 """The generator that draws without one use. Seeded from the operating system's entropy at import."""

@@ -76,11 +76,12 @@ def randint(
 
 
 def _top(dtype: np.dtype[Any]) -> int:
+    """Return the largest integer that random_ draws for dtype when no upper bound is given."""
     if dtype.kind == "b":
         return 1
     if dtype.kind in "iu":
         return min(int(np.iinfo(dtype).max), _MOST)
-    return 2 ** finfo(dtype)[1]
+    return 1 << finfo(dtype)[1]
 
 
 def _mod(words: NDArray[np.uint64], span: int) -> NDArray[np.uint64]:
@@ -115,14 +116,14 @@ def _as(dtype: np.dtype[Any], value: int) -> int:
 def _round_low(low: int, dtype: np.dtype[Any]) -> int:
     """Return the least integer from low on that survives rounding to a real dtype."""
     if is_floating(dtype) and (after := _as(dtype, low + 1)) < low:
-        return after + 2 ** max((abs(low + 1).bit_length() - 1) - finfo(dtype)[1] + 1, 0)
+        return after + (1 << max(abs(low + 1).bit_length() - finfo(dtype)[1], 0))
     return low
 
 
 def _round_high(high: int, dtype: np.dtype[Any]) -> int:
     """Return the greatest bound up to high below which integers stay when rounded to a real dtype."""
     if is_floating(dtype) and (before := _as(dtype, high - 1)) >= high:
-        return before - 2 ** max((abs(high - 1).bit_length() - 1) - finfo(dtype)[1] + 1, 0)
+        return before - (1 << max(abs(high - 1).bit_length() - finfo(dtype)[1], 0))
     return high
 
 

@@ -185,7 +185,8 @@ def standard_gamma(alpha: Array, *, generator: Generator | None = None) -> Array
     single = np.float64 if alpha.dtype == np.float64 else np.float32
     out = _gammas(alpha.astype(single), single, generator or default_generator)
     tiny = np.finfo(alpha.dtype).tiny if alpha.dtype.name != "bfloat16" else np.finfo(np.float32).tiny
-    return np.maximum(out.astype(alpha.dtype), np.asarray(tiny).astype(alpha.dtype))
+    result: Array = np.maximum(out.astype(alpha.dtype), np.asarray(tiny).astype(alpha.dtype))
+    return result
 
 
 def dirichlet(alpha: Array, *, generator: Generator | None = None) -> Array:
@@ -194,7 +195,8 @@ def dirichlet(alpha: Array, *, generator: Generator | None = None) -> Array:
     gamma = np.maximum(_gammas(alpha.astype(np.float64), np.float64, generator or default_generator), 2.0**-1022)
     share = (gamma / gamma.sum(-1, keepdims=True)).astype(alpha.dtype)
     info = np.finfo(np.float32 if alpha.dtype.name == "bfloat16" else alpha.dtype)
-    return np.clip(share, alpha.dtype.type(info.tiny), alpha.dtype.type(1 - info.epsneg))
+    result: Array = np.clip(share, alpha.dtype.type(info.tiny), alpha.dtype.type(1 - info.epsneg))
+    return result
 
 
 def _gammas(alpha: Array, single: Any, generator: Generator) -> NDArray[np.float64]:

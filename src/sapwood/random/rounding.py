@@ -7,12 +7,16 @@ PyTorch's serial random kernels call the C library, and its compiler contracts `
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+
+_BATCH = 16384
+"""Elements worked on together, so that what lies between two passes stays in the cache."""
 
 
 def libm(function: Callable[[float], float], x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -43,6 +47,8 @@ def fma64(a: NDArray[np.float64], b: float, c: float) -> NDArray[np.float64]:
     """
     if b == 1.0 and c == 0.0:
         return a
+    if a.size > _BATCH:
+        return np.concatenate([fma64(a[i : i + _BATCH], b, c) for i in range(0, a.size, _BATCH)])
     with np.errstate(all="ignore"):
         product, below = _two_product(a, np.float64(b))
         plain = product + c
@@ -79,11 +85,15 @@ def fma32(a: NDArray[np.float32], b: float, c: float) -> NDArray[np.float32]:
     bw, cw = float(np.float32(b)), float(np.float32(c))
     if bw == 1.0 and cw == 0.0:
         return a
-    product: Any = a.astype(np.float64)
-    product *= bw
-    out = product + cw
-    midway = np.flatnonzero((out.view(np.int64) & 0x1FFFFFFF) == 0x10000000)
-    if midway.size:
-        _, error = _two_sum(product[midway], np.full(midway.size, cw))
-        out[midway] = np.where(error == 0, out[midway], np.nextafter(out[midway], np.copysign(np.inf, error)))
-    return out.astype(np.float32)
+    out = np.empty_like(a)
+    for start in range(0, a.size, _BATCH):
+        product = a[start : start + _BATCH].astype(np.float64)
+        product *= bw
+        total = product + cw
+        midway = (total.view(np.int64) & 0x1FFFFFFF) == 0x10000000
+        if midway.any():
+            _, error = _two_sum(product[midway], np.full(int(midway.sum()), cw))
+            tie = total[midway]
+            total[midway] = np.where(error == 0, tie, np.nextafter(tie, np.copysign(np.inf, error)))
+        out[start : start + _BATCH] = total
+    return out

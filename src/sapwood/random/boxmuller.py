@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from sapwood.random.generator import Generator
 
-_CHUNK = 512
-"""Blocks of 16 worked on together: the 4096 pairs of a chunk stay in the second-level cache."""
+_CHUNK = 2048
+"""Blocks of 16 worked on together: a chunk of 16384 pairs stays in the second-level cache."""
 
 
 def serial_normals(generator: Generator, n: int) -> NDArray[np.float64]:
@@ -113,7 +113,7 @@ def _wide(*constants: float) -> list[float]:
     return [float(np.float32(c)) for c in constants]
 
 
-# The coefficients are those of Cephes' logf, sinf and cosf (Moshier, netlib.org/cephes), which the vector kernels share.
+# The coefficients are those of Cephes' logf, sinf and cosf (Moshier, netlib.org/cephes).
 _TWO_PI = np.float32(2 * math.pi)
 _SQRT_HALF_BITS = int(np.float32(math.sqrt(0.5)).view(np.int32))
 _FOUR_OVER_PI = np.float32(4 / math.pi)
