@@ -59,6 +59,7 @@ _DEFAULT_SEED = 67280421310721
 
 
 _BATCH = 16384
+"""Numbers drawn together: their words stay in the cache until they are converted."""
 _HALF, _LOW24, _LOW53 = np.uint64(32), np.uint64(2**24 - 1), np.uint64(2**53 - 1)
 _ULP24 = np.float32(2.0**-24)
 
