@@ -266,7 +266,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += ["    if ty_ is Tensor or ty_ is Parameter:"]
         out += [f"        {n}_d = {n}._array"]
         checked = {"same", "bool", "float"}
-        if n == first and (op.promote == "float" or op.kind == "reduction"):
+        if n == first and (op.promote in ("float", "given") or op.kind == "reduction"):
             out += [
                 f"        dt_ = {n}_d.dtype",
                 "        if dt_ is not F32 and dt_ is not F64:",
@@ -303,7 +303,7 @@ def _array_lines(op: type[Op], names: tuple[str, ...], optional: set[str]) -> li
     if op.promote == "bool" or names[0] in optional:
         return []
     test = " and ".join(f"type({n}) is ndarray" for n in names if n not in optional)
-    if op.promote == "float":
+    if op.promote in ("float", "given"):
         test += f" and ({names[0]}.dtype is F32 or {names[0]}.dtype is F64)"
     test += "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
     lines = [f"        if {test}:"]
