@@ -266,13 +266,13 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += ["    if ty_ is Tensor or ty_ is Parameter:"]
         out += [f"        {n}_d = {n}._array"]
         checked = {"same", "bool", "float"}
-        if n == first and (op.promote in ("float", "given") or op.kind == "reduction"):
+        if n == first and (op.promote in ("float", "given") or op.kind == "reduction" or _rounds_between(op)):
             out += [
                 f"        dt_ = {n}_d.dtype",
                 "        if dt_ is not F32 and dt_ is not F64:",
                 f"            {fall}",
             ]
-        elif n != first and op.promote in checked and n not in optional:
+        elif n != first and op.promote in checked:
             out += [f"        if {n}_d.dtype is not {first}_d.dtype:", f"            {fall}"]
         if record and n in can:
             out += [f"        {n}_n = {n}._node"]
@@ -317,6 +317,11 @@ def _passed(op: type[Op], suffix: str = "") -> str:
     names = input_names(op)
     values = ((n, n + suffix if n in names else n, keyword) for n, _, keyword in op.params if n not in op.usual)
     return ", ".join(f"{n}={v}" if keyword else v for n, v, keyword in values)
+
+
+def _rounds_between(op: type[Op]) -> bool:
+    """Return whether forward takes several steps, which 16-bit floats must not round in between."""
+    return op.half and op.kind == "elementwise" and op.promote == "same" and isinstance(op.forward, types.FunctionType)
 
 
 def _canon(op: type[Op], suffix: str) -> str:
