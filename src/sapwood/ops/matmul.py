@@ -320,6 +320,11 @@ class addbmm(_Added):
     inputs = ("input", "batch1", "batch2")
 
     def forward(input, batch1, batch2, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+        if batch1.dtype.itemsize == 2 and batch1.dtype.kind in "fV" and batch1.ndim == 3 and len(batch1):
+            # 16-bit sums are rounded after every matrix, as if the matrices were added one after the other.
+            for a, b in zip(batch1, batch2):
+                input, beta = _added("addbmm", input, a, b, beta, alpha, (2, 2), _dot), 1
+            return input
         total = lambda a, b: _batch("addbmm", a, b, ("batch1", "batch2")).sum(0, dtype=a.dtype)
         return _added("addbmm", input, batch1, batch2, beta, alpha, (3, 3), total)
 

@@ -62,22 +62,6 @@ class matmul_(Plain):
 
 
 @op
-class unsafe_view(Plain):
-    """Give the result of a product its final shape; what it is made from is used nowhere else."""
-
-    inputs = ("input",)
-    kind = "view"
-    function = method = False
-    half = False
-    grad_fn = "UnsafeViewBackward0"
-    forward = lambda input, size: input.reshape(size)
-    vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
-    linear = True
-    samples = lambda rng: [(rng.standard_normal((2, 3)), (3, 2))]
-    dtypes = "bifc"
-
-
-@op
 class squeeze_product(Plain):
     """Drop the first dimension, of size 1, of a fresh product."""
 
@@ -192,8 +176,8 @@ def _folded(input: Tensor, other: Tensor) -> Any:
     shape = tuple(large.shape)
     rows = ops.reshape(large, (prod(shape[:-1]), shape[-1]))
     if small.ndim == 1:
-        return unsafe_view(mv(rows, small), shape[:-1])
-    out = unsafe_view(mm(rows, small), (*shape[:-1], small.shape[1]))
+        return ops.unsafe_view(mv(rows, small), shape[:-1])
+    out = ops.unsafe_view(mm(rows, small), (*shape[:-1], small.shape[1]))
     return out if first else out.mT.contiguous()
 
 
@@ -210,4 +194,4 @@ def _expanded(input: Any, other: Any) -> Any:
     count = prod(batch)
     a = ops.reshape(ops.expand(a, (*batch, n, k)), (count, n, k))
     b = ops.reshape(ops.expand(b, (*batch, k, m)), (count, k, m))
-    return unsafe_view(bmm(a, b), (*batch, *(() if row else (n,)), *(() if column else (m,))))
+    return ops.unsafe_view(bmm(a, b), (*batch, *(() if row else (n,)), *(() if column else (m,))))
