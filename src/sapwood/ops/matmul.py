@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import ops
 from ..dtypes import F32, F64
-from ..errors import DtypeError, NoKernelError, ShapeError
+from ..errors import DtypeError, ShapeError
 from .declare import Plain, op
 
 _dot = np.dot
@@ -26,8 +26,7 @@ def check_dtypes(name: str, *arrays: Any) -> None:
     """Raise unless all arrays have one type, and not bool.
 
     Raises:
-        DtypeError: the types differ.
-        NoKernelError: they are bool.
+        DtypeError: the types differ, or are bool.
     """
     first = arrays[0].dtype
     for a in arrays[1:]:
@@ -35,7 +34,7 @@ def check_dtypes(name: str, *arrays: Any) -> None:
             found = " and ".join(str(x.dtype) for x in arrays)
             raise DtypeError(f"{name}: the operands must have one dtype, got {found}; convert one with .to(dtype)")
     if first.kind == "b":
-        raise NoKernelError(f"{name}: not defined for bool; convert to a number type first, e.g. .float() or .int()")
+        raise DtypeError(f"{name}: not defined for bool; convert to a number type first, e.g. .float() or .int()")
 
 
 def _checked(name: str, multiply: Any, a: Any, b: Any, ranks: tuple[int, int]) -> Any:
