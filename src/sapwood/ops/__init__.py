@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import arith, conv, create, matmul, matmul_rank, slices
+from . import adaptive, arith, conv, create, embedding, matmul, matmul_rank, pool, slices
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
