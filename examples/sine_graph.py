@@ -1,6 +1,6 @@
 """A graph with a shared leaf: y = sin(a·x + b)·x, where x is used twice and its gradient is a sum over two paths.
 
-    dy/da = cos(a·x + b)·x²      dy/db = cos(a·x + b)·x      dy/dx = cos(a·x + b)·a·x + sin(a·x + b)
+dy/da = cos(a·x + b)·x²      dy/db = cos(a·x + b)·x      dy/dx = cos(a·x + b)·a·x + sin(a·x + b)
 """
 
 import math
