@@ -261,13 +261,13 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += ["    if ty_ is Tensor or ty_ is Parameter:"]
         out += [f"        {n}_d = {n}._array"]
         checked = {"same", "bool", "float"}
-        if n == first and (op.promote == "float" or op.kind == "reduction"):
+        if n == first and (op.promote == "float" or op.kind == "reduction" or _rounds_between(op)):
             out += [
                 f"        dt_ = {n}_d.dtype",
                 "        if dt_ is not F32 and dt_ is not F64:",
                 f"            {fall}",
             ]
-        elif n != first and op.promote in checked and n not in optional:
+        elif n != first and op.promote in checked:
             out += [f"        if {n}_d.dtype is not {first}_d.dtype:", f"            {fall}"]
         if record and n in can:
             out += [f"        {n}_n = {n}._node"]
@@ -292,6 +292,11 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
         out += [f"    register_view(t_, {first}, '' if mode_ or {first}._node is None else 'no_grad')"]
     out += ["    return t_"]
     return out
+
+
+def _rounds_between(op: type[Op]) -> bool:
+    """Return whether forward takes several steps, which 16-bit floats must not round in between."""
+    return op.half and op.kind == "elementwise" and op.promote == "same" and isinstance(op.forward, types.FunctionType)
 
 
 def _canon(op: type[Op], suffix: str) -> str:
