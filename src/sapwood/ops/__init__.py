@@ -8,7 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import arith, create, slices
+from . import (
+    arith,
+    bitwise,
+    compare,
+    complex_parts,
+    create,
+    extrema,
+    math,
+    power,
+    rounding,
+    slices,
+    special_math,
+)
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
