@@ -269,8 +269,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
         out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
-    arguments = ", ".join(n + "_d" if n in names else n for n, _, _ in op.params if n not in op.usual)
-    out += ["    try:", f"        a_ = forward({arguments})", "    except Exception:", f"        {fall}"]
+    out += ["    try:", f"        a_ = forward({_passed(op, '_d')})", "    except Exception:", f"        {fall}"]
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
     if record:
@@ -293,8 +292,14 @@ def _array_lines(op: type[Op], names: tuple[str, ...], optional: set[str]) -> li
     lines = [f"        if {test}:"]
     if op.canon is not None and op.attrs:
         lines += [f"            {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
-    passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
-    return [*lines, f"            return forward({passed})"]
+    return [*lines, f"            return forward({_passed(op)})"]
+
+
+def _passed(op: type[Op], suffix: str = "") -> str:
+    """Return the argument list of forward; `suffix` is what the variables of inputs end with."""
+    names = input_names(op)
+    values = ((n, n + suffix if n in names else n, keyword) for n, _, keyword in op.params if n not in op.usual)
+    return ", ".join(f"{n}={v}" if keyword else v for n, v, keyword in values)
 
 
 def _canon(op: type[Op], suffix: str) -> str:
