@@ -167,6 +167,9 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None) -> str:
     flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
     head = _signature(op, method)
     lines = [f"def wrapper({head}):"]
+    if method is None:
+        for theirs, own in _numpy_names(op):
+            lines += [f"    if {theirs} is not None:", f"        {own} = {theirs}"]
     lines += _unpack_method(op, method)
     names = input_names(op)
     if method is not None and method.startswith("inplace"):
@@ -206,7 +209,17 @@ def _signature(op: type[Op], method: str | None) -> str:
         if not star:
             parts.append("*")
         parts.append("out=None")
+    if method is None:
+        if not star and not _takes_out(op, method) and _numpy_names(op):
+            parts.append("*")
+        parts += [f"{theirs}=None" for theirs, _ in _numpy_names(op)]
     return ", ".join(parts)
+
+
+def _numpy_names(op: type[Op]) -> list[tuple[str, str]]:
+    """Return NumPy's names of optional attributes, which PyTorch takes too, with the op's own."""
+    optional = {n for n, d, _ in op.params if d is not REQUIRED and n not in input_names(op)}
+    return [(theirs, n) for theirs, n in (("axis", "dim"), ("keepdims", "keepdim")) if n in optional]
 
 
 def _unpack_method(op: type[Op], method: str | None) -> list[str]:
