@@ -95,8 +95,12 @@ def _map(change: Callable[[Any], Any], values: Any) -> Any:
 
 def replay(calls: list[Call], values: dict[Traced, Any]) -> dict[Traced, Any]:
     """Run recorded calls again with other values for the Traced operands they began with; return every value."""
+
+    def value(x: Any) -> Any:
+        return values.get(x, x.value) if isinstance(x, Traced) else x
+
     for op, inputs, attrs, out in calls:
-        operands = _map(lambda x: values.get(x, x.value) if isinstance(x, Traced) else x, inputs)
+        operands = _map(value, inputs)
         result = on_arrays(registry[op], operands, attrs)
         if isinstance(out, tuple):
             values |= dict(zip(out, map(np.asarray, result)))
