@@ -195,7 +195,8 @@ def _signature(op: type[Op], method: str | None) -> str:
     if method == "reflected":
         return "other, input"
     if method not in (None, "inplace"):
-        return method[1:-1]
+        # *size takes the sizes one by one or as one sequence, and can be given by its name too.
+        return re.sub(r"\*(\w+)", r"*\1_, \1=None", method[1:-1])
     parts, star = [], False
     for n, default, keyword_only in op.params:
         if keyword_only and not star:
@@ -221,7 +222,10 @@ def _unpack_method(op: type[Op], method: str | None) -> list[str]:
         lines = []
         if star:
             n = star[1]
-            lines = [f"    if len({n}) == 1 and type({n}[0]) is not int:", f"        {n} = {n}[0]"]
+            lines = [
+                f"    if {n} is None:",
+                f"        {n} = {n}_[0] if len({n}_) == 1 and type({n}_[0]) is not int else {n}_",
+            ]
             given += (n,)
         rest = [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
         return lines + rest
