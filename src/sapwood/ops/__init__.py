@@ -8,7 +8,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import arith, create, slices
+from . import (
+    arith,
+    cast,
+    create,
+    expanding,
+    index_put,
+    indexing,
+    join,
+    matrix_view,
+    movement,
+    slices,
+    slicing,
+    splitting,
+    strided,
+    view_inplace,
+    views,
+)
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
