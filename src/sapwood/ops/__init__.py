@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+<<<<<<< HEAD
 from . import (
     arith,
     bitwise,
@@ -45,6 +46,9 @@ from . import (
     view_inplace,
     views,
 )
+=======
+from . import arith, conv, create, matmul, matmul_rank, slices
+>>>>>>> matmul
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
