@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-<<<<<<< HEAD
 from . import (
     arith,
     bitwise,
     cast,
     compare,
     complex_parts,
+    conv,
     create,
     difference,
     expanding,
@@ -25,9 +25,10 @@ from . import (
     join,
     mask,
     math,
+    matmul,
+    matmul_rank,
     matrix_view,
     movement,
-    norm,
     place,
     power,
     rank,
@@ -43,12 +44,10 @@ from . import (
     splitting,
     statistic,
     strided,
+    vector_norm,
     view_inplace,
     views,
 )
-=======
-from . import arith, conv, create, matmul, matmul_rank, slices
->>>>>>> matmul
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
