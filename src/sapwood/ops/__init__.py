@@ -8,7 +8,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import adaptive, arith, conv, create, embedding, matmul, matmul_rank, pool, slices
+from . import (
+    adaptive,
+    arith,
+    bitwise,
+    cast,
+    compare,
+    complex_parts,
+    conv,
+    create,
+    difference,
+    embedding,
+    expanding,
+    extrema,
+    extreme,
+    index_put,
+    indexing,
+    join,
+    mask,
+    math,
+    matmul,
+    matmul_rank,
+    matrix_view,
+    movement,
+    place,
+    pool,
+    power,
+    rank,
+    reduce,
+    rounding,
+    scan,
+    scatter,
+    search,
+    slices,
+    slicing,
+    sort,
+    special_math,
+    splitting,
+    statistic,
+    strided,
+    vector_norm,
+    view_inplace,
+    views,
+)
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry

@@ -134,10 +134,16 @@ def _check(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilati
         raise ShapeError(
             f"{name}: input {input.shape} has {dims} spatial dimensions, and weight {weight.shape} {weight.ndim - 2}"
         )
-    if weight.dtype is not input.dtype or (bias is not None and bias.dtype is not input.dtype) or input.dtype.kind == "b":
+    if (
+        weight.dtype is not input.dtype
+        or (bias is not None and bias.dtype is not input.dtype)
+        or input.dtype.kind == "b"
+    ):
         check_dtypes(name, *(a for a in (input, weight, bias) if a is not None))
     if weight.shape[0] % groups or not weight.shape[0]:
-        raise ShapeError(f"{name}: weight.shape[0] must be divisible by groups, weight is {weight.shape}, groups {groups}")
+        raise ShapeError(
+            f"{name}: weight.shape[0] must be divisible by groups, weight is {weight.shape}, groups {groups}"
+        )
     channels = weight.shape[0] if transposed else weight.shape[1] * groups
     if input.shape[1] != channels:
         of = "weight.shape[0]" if transposed else "weight.shape[1] * groups"
@@ -250,7 +256,9 @@ def _conv_transpose(
 ) -> Any:
     name = f"conv_transpose{dims}d"
     x, added = _batched(name, input, dims)
-    given = [per_dim(name, w, v, dims, 0) for w, v in (("output_padding", extra), ("stride", stride), ("dilation", dilation))]
+    given = [
+        per_dim(name, w, v, dims, 0) for w, v in (("output_padding", extra), ("stride", stride), ("dilation", dilation))
+    ]
     if any(e >= max(s, d) for e, s, d in zip(*given)):
         raise ValueRangeError(
             f"{name}: output_padding must be smaller than stride or dilation, got output_padding={extra}, stride={stride}, "
