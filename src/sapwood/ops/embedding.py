@@ -66,7 +66,6 @@ class embedding(Plain):
     samples = lambda rng: [
         (rng.standard_normal((4, 3)), rng.integers(0, 4, (2, 3))),
         (rng.standard_normal((4, 3)), np.array(2)),
-        (rng.standard_normal((4, 3)), rng.integers(0, 4, 6), 1, True),
     ]
     reference = lambda weight, indices, *rest: weight[indices]
 
