@@ -24,6 +24,9 @@ from ..ops.conv import conv_transpose2d as conv_transpose2d
 from ..ops.conv import conv_transpose3d as conv_transpose3d
 from ..ops.conv import fold as fold
 from ..ops.conv import unfold as unfold
+from ..ops.distance import cosine_similarity as cosine_similarity
+from ..ops.distance import pairwise_distance as pairwise_distance
+from ..ops.distance import pdist as pdist
 from ..ops.embedding import lookup as embedding
 from ..ops.embedding import one_hot as one_hot
 from ..ops.pool import avg_pool1d as avg_pool1d
@@ -38,3 +41,5 @@ from ..ops.pool import max_pool2d as max_pool2d
 from ..ops.pool import max_pool2d_with_indices as max_pool2d_with_indices
 from ..ops.pool import max_pool3d as max_pool3d
 from ..ops.pool import max_pool3d_with_indices as max_pool3d_with_indices
+from ..ops.products import bilinear as bilinear
+from ..ops.products import linear as linear

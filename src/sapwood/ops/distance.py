@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..dtypes import promote_types
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from .conv import widened
 from .declare import Plain, composite, op
@@ -36,14 +37,12 @@ def slope(d: Any, out: Any, p: float) -> Any:
         return ops.sign(d)
     if p == float("inf"):
         return ops.sign(d) * (ops.abs(d) == ops.unsqueeze(out, -1))
-    zero = out == 0
-    safe = ops.unsqueeze(ops.where(zero, ops.ones_like(out), out), -1)
+    # Where the norm is 0 the vector is, too; adding 1 there keeps 0 / 0 away.
+    direction = d / ops.unsqueeze(out + (out == 0), -1)
     if p == 2:
-        return ops.where(ops.unsqueeze(zero, -1), ops.zeros_like(d), d / safe)
-    size = ops.abs(d)
-    flat = ops.unsqueeze(zero, -1) | (size == 0)
-    size = ops.where(flat, ops.ones_like(size), size)
-    return ops.where(flat, ops.zeros_like(d), ops.sign(d) * (size / safe) ** (p - 1))
+        return direction
+    size = ops.abs(direction)
+    return ops.sign(d) * (size + (size == 0)) ** (p - 1)
 
 
 @op
@@ -127,14 +126,13 @@ class pdist_(Plain):
     def vjp_input(g, input, out, p):  # type: ignore[no-untyped-def]
         n = input.shape[0]
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
-        i, j = ops.constant(g, [a for a, _ in pairs]), ops.constant(g, [b for _, b in pairs])
+        i, j = constant(g, [a for a, _ in pairs]), constant(g, [b for _, b in pairs])
         r = ops.unsqueeze(g, -1) * slope(ops.embedding(input, i) - ops.embedding(input, j), out, p)
         return ops.embedding_gradient(r, i, n, -1, False) - ops.embedding_gradient(r, j, n, -1, False)
 
     samples = lambda rng: [(rng.standard_normal((4, 3)), p) for p in (1.0, 2.0, 3.0)]
 
 
-@composite(function_name=False)
 def constant(like: Any, numbers: list[int]) -> Any:
     """Return int64 indices as an array, or as a Tensor where `like` is one."""
     from ..tensor import Tensor, wrap
@@ -178,12 +176,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     Args:
         x1, x2: float, broadcast with each other.
     """
-    from .views import broadcast_tensors
-
-    common = ops.result_type(x1, x2)
+    common = promote_types(x1.dtype, x2.dtype)
     if not (common.is_floating_point or common.is_complex):
         raise DtypeError(f"cosine_similarity: x1 and x2 must be of floating-point types, got {x1.dtype} and {x2.dtype}")
-    x1, x2 = broadcast_tensors(x1.to(common), x2.to(common))
+    x1, x2 = ops.broadcast_tensors(x1.to(common), x2.to(common))
     units = []
     for x in (x1, x2):
         size = ops.clone(ops.linalg_vector_norm(x, 2, dim, True))

@@ -10,7 +10,7 @@ from .. import ops
 from ..errors import ArgumentError, DimError, DtypeError, ValueRangeError
 from ..state import GRAD, get_mode
 from ..tensor import Tensor, wrap
-from .declare import Plain, composite, op
+from .declare import Plain, op
 
 
 def check_indices(name: str, indices: Any, rows: int) -> None:
@@ -85,9 +85,8 @@ class embedding_gradient(Plain):
         return add_rows(*_kept(grad, indices, rows, padding_idx, scale), rows)
 
     def vjp_grad(g, indices, grad_shape, padding_idx, scale):  # type: ignore[no-untyped-def]
-        factor = ops.row_factor(indices, g, padding_idx, scale)
         rows = ops.embedding(g, indices)
-        return rows if factor is None else rows * factor
+        return rows * ops.row_factor(indices, g, padding_idx, scale) if scale or padding_idx >= 0 else rows
 
     samples = lambda rng: [(rng.standard_normal((2, 3, 2)), rng.integers(0, 4, (2, 3)), 4, 1, True)]
 
@@ -104,7 +103,7 @@ def _kept(grad: Any, indices: Any, rows: int, padding_idx: int, scale: bool) -> 
 
 
 @op
-class row_factor_(Plain):
+class row_factor(Plain):
     """Return what multiplies each looked-up row's gradient: 0 for padding, 1 / count when scaling by frequency."""
 
     inputs = ("indices", "like")
@@ -122,12 +121,6 @@ class row_factor_(Plain):
         return factor[..., None].astype(like.dtype)
 
     samples = lambda rng: [(rng.integers(0, 4, (2, 3)), rng.standard_normal(2), 1, True)]
-
-
-@composite(function_name=False)
-def row_factor(indices: Any, like: Any, padding_idx: int, scale: bool) -> Any:
-    """Return `row_factor_`, None where it is 1 everywhere."""
-    return row_factor_(indices, like, padding_idx, scale) if scale or padding_idx >= 0 else None
 
 
 def padding_row(name: str, padding_idx: int | None, rows: int) -> int:

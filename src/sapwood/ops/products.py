@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..errors import ArgumentError, DimError, DtypeError, ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import check_dim
 from .conv import widened
 from .declare import Plain, composite, op
-from .matmul import addmm, check_dtypes, explain_inner, mm
+from .matmul import addmm, check_dtypes, mm
+from .slow import write_out
 
 
-def linear(input: Any, weight: Any, bias: Any = None) -> Any:
+def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:
     """Return input @ weight.T + bias.
 
     Args:
@@ -30,6 +31,8 @@ def linear(input: Any, weight: Any, bias: Any = None) -> Any:
     Raises:
         ShapeError: the sizes `in` differ.
     """
+    if out is not None:
+        return into(linear(input, weight, bias), out)
     shape = input.shape
     if len(weight.shape) == 2 and len(shape) and shape[-1] != weight.shape[1]:
         raise ShapeError(
@@ -165,8 +168,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
             )
     wide_a = [j for i, j in zip(mine, yours) if a.shape[i] == 1 != b.shape[j]]
     wide_b = [i for i, j in zip(mine, yours) if b.shape[j] == 1 != a.shape[i]]
-    b = ops.sum(b, wide_a, keepdim=True) if wide_a else b
-    a = ops.sum(a, wide_b, keepdim=True) if wide_b else a
+    b = ops.sum(b, wide_a, keepdim=True, dtype=b.dtype) if wide_a else b
+    a = ops.sum(a, wide_b, keepdim=True, dtype=a.dtype) if wide_b else a
     free_a = [i for i in range(len(a.shape)) if i not in mine]
     free_b = [j for j in range(len(b.shape)) if j not in yours]
     k = prod(a.shape[i] for i in mine)
@@ -203,8 +206,6 @@ def into(result: Any, out: Any) -> Any:
     """Return the result, written into `out` where one was given."""
     if out is None:
         return result
-    from .slow import write_out
-
     write_out("out", out, result._array)
     return out
 
