@@ -14,6 +14,7 @@ from . import (
     arith,
     bitwise,
     cast,
+    columns,
     compare,
     complex_parts,
     conv,

@@ -56,11 +56,11 @@ class embedding(Plain):
     half = False
     takes_out = False
 
-    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):  # type: ignore[no-untyped-def]
+    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
         check_indices("embedding", indices, weight.shape[0])
         return weight.take(indices, 0)
 
-    def vjp_weight(g, indices, weight_shape, padding_idx, scale_grad_by_freq):  # type: ignore[no-untyped-def]
+    def vjp_weight(g, indices, weight_shape, padding_idx, scale_grad_by_freq):
         return ops.embedding_gradient(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
 
     samples = lambda rng: [
@@ -81,10 +81,10 @@ class embedding_gradient(Plain):
     linear = True
     grad_fn = "EmbeddingDenseBackwardBackward0"
 
-    def forward(grad, indices, rows, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def forward(grad, indices, rows, padding_idx, scale):
         return add_rows(*_kept(grad, indices, rows, padding_idx, scale), rows)
 
-    def vjp_grad(g, indices, grad_shape, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def vjp_grad(g, indices, grad_shape, padding_idx, scale):
         rows = ops.embedding(g, indices)
         return rows * ops.row_factor(indices, g, padding_idx, scale) if scale or padding_idx >= 0 else rows
 
@@ -111,7 +111,7 @@ class row_factor(Plain):
     half = False
     takes_out = False
 
-    def forward(indices, like, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def forward(indices, like, padding_idx, scale):
         factor = np.ones(indices.shape, like.dtype)
         if scale and indices.size:
             flat = indices.reshape(-1)
@@ -138,7 +138,9 @@ def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -
 
     table = weight._array
     if get_mode() & GRAD and weight._node is not None and not weight.is_leaf:
-        raise ArgumentError("embedding: max_norm changes weight in place, so weight must be a leaf; pass weight.detach()")
+        raise ArgumentError(
+            "embedding: max_norm changes weight in place, so weight must be a leaf; pass weight.detach()"
+        )
     check_indices("embedding", indices._array, table.shape[0])
     used = np.unique(indices._array)
     rows = table[used]
@@ -151,8 +153,14 @@ def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -
 
 
 def lookup(
-    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """Look up rows of a table.
 
     Args:
@@ -198,5 +206,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         num_classes = int(a.max()) + 1
     if num_classes < 1 or (a.size and a.max() >= num_classes):
-        raise ValueRangeError(f"one_hot: num_classes {num_classes} must exceed every class index, the largest is {a.max()}")
+        raise ValueRangeError(
+            f"one_hot: num_classes {num_classes} must exceed every class index, the largest is {a.max()}"
+        )
     return wrap((a[..., None] == np.arange(num_classes)).astype(np.int64))
