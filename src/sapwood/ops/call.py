@@ -250,7 +250,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += [f"    if {arrays}:"]
             if op.canon is not None and op.attrs:
                 out += [f"        {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
-            passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
+            passed = ", ".join(f"{n}={n}" if k else n for n, _, k in op.params if n not in op.usual)
             usual = "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
             out[-1] = f"    if {arrays}{usual}:" if usual else out[-1]
             out += [f"        return forward({passed})"]
@@ -285,7 +285,9 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
         out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
-    arguments = ", ".join(n + "_d" if n in names else n for n, _, _ in op.params if n not in op.usual)
+    arguments = ", ".join(
+        n + "_d" if n in names else f"{n}={n}" if k else n for n, _, k in op.params if n not in op.usual
+    )
     out += ["    try:", f"        a_ = forward({arguments})", "    except Exception:", f"        {fall}"]
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
