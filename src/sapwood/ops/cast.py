@@ -16,6 +16,7 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import Movement, Op, composite, op, zero
 from .inplace import in_place
+from .views import contiguous
 
 
 def converted(a: ndarray, target: np.dtype[Any]) -> ndarray:
@@ -28,8 +29,10 @@ def converted(a: ndarray, target: np.dtype[Any]) -> ndarray:
         kind = "f"
     if kind in "fV" and target.kind in "iu":
         with np.errstate(invalid="ignore"):
-            # Through int64, so that negative numbers wrap around in small and unsigned types.
-            return a.astype(np.int64).astype(target) if target.itemsize < 8 else a.astype(target)
+            # C's conversions: to small signed types by way of int32, to unsigned ones by way of int64, then wrapped.
+            if target.itemsize < 4 or target.kind == "u":
+                a = a.astype(np.int32 if target.kind == "i" else np.int64)
+            return a.astype(target)
     with np.errstate(over="ignore"):
         return a.astype(target)
 
@@ -50,6 +53,21 @@ class to_copy(Movement):
         return out if memory_format in (None, "torch.preserve_format") else ops.clone(out, memory_format=memory_format)
 
 
+@op
+class to_discrete(Movement):
+    """Return a copy as an integer or bool type; no gradient passes."""
+
+    takes_out = False
+    function = method = False
+    canon = to_copy.op.canon
+    forward = to_copy.op.forward
+    samples = lambda rng: [(rng.standard_normal((2, 3)) * 5, dtypes.int64), (rng.standard_normal(3), dtypes.bool_)]
+
+
+def _copied(input: Any, dtype: Dtype, memory_format: Any) -> Any:
+    return (to_copy if dtype.is_differentiable else to_discrete)(input, dtype, memory_format)
+
+
 def _cast(input: Any, dtype: Dtype, copy: bool = False, memory_format: Any = None) -> Any:
     """Return `input` as `dtype`: itself if nothing changes and no copy is asked for."""
     if input.dtype is not dtype:
@@ -59,10 +77,10 @@ def _cast(input: Any, dtype: Dtype, copy: bool = False, memory_format: Any = Non
                 UserWarning,
                 stacklevel=3,
             )
-        return to_copy(input, dtype, memory_format)
+        return _copied(input, dtype, memory_format)
     if copy:
-        return to_copy(input, dtype, memory_format)
-    return input if memory_format in (None, "torch.preserve_format") else ops.contiguous(input, memory_format)
+        return _copied(input, dtype, memory_format)
+    return input if memory_format in (None, "torch.preserve_format") else contiguous(input, memory_format)
 
 
 @composite(method=True, function_name=False)
