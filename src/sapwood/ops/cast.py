@@ -211,7 +211,7 @@ class fill(Op):
     inputs = ("input", "value")
     half = False
     scalars = True
-    inplace = True
+    method = False
     takes_out = False
     grad_fn = "FillBackward1 if hasattr(value, 'dtype') else FillBackward0"
     linear = True
@@ -247,18 +247,30 @@ class zero_fill(Op):
     samples = lambda rng: [(rng.standard_normal((2, 3)),)]
 
 
-@composite(method=True, name="zero_")
-def zero_(input: Tensor) -> Tensor:
-    """Set every element to zero."""
+def _filled(name: str, input: Tensor, value: Any, declared: Any, others: tuple[Any, ...]) -> Tensor:
+    """Write one value over every element; straight into the memory where no graph is concerned."""
     mode = get_mode()
-    if mode > 1 or (mode & GRAD and input._node is not None) or input._base is not None:
-        return in_place(zero_fill.op, input, (), (), "zero_")
-    alias.check_writable(input, "zero_", bool(mode))
-    input._array.fill(0)
-    alias.stamp(input, "zero_")
+    base = input._base
+    free = input._node is None and (base is None or base._node is None)
+    if mode & ~GRAD or (mode and not free) or not isinstance(value, int | float):
+        return in_place(declared.op, input, others, (), name)
+    # An expanded tensor may be filled: all of its elements become the same.
+    a = input._array
+    a[...] = value if a.dtype.kind in "fcV" else converted(np.asarray(value), a.dtype)
+    alias.stamp(input, name)
     return input
 
 
-composite(name="fill_", method=False)(lambda input, value: input.fill_(value))
+@composite(method=True, name="zero_")
+def zero_(input: Tensor) -> Tensor:
+    """Set every element to zero."""
+    return _filled("zero_", input, 0, zero_fill, ())
+
+
+@composite(method=True, name="fill_")
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Set every element to `value`, a number or a 0-dim tensor."""
+    return _filled("fill_", input, value, fill, (value,))
+
 
 __all__ = ["converted", "copy", "fill", "to", "to_copy"]

@@ -123,13 +123,14 @@ def repeat_interleave(
         input = ops.reshape(input, (1,))
     d = one_dim("repeat_interleave", dim, input.ndim)
     size = input.shape[d]
-    counts = (
-        _counts(repeats)
-        if isinstance(repeats, Tensor)
-        else np.array([one_int("repeat_interleave", "repeats", repeats)])
-    )
-    if counts.size and counts.min() < 0:
-        raise ShapeError(f"repeat_interleave: repeats must not be negative, got {counts.tolist()}")
+    if not isinstance(repeats, Tensor):
+        count = one_int("repeat_interleave", "repeats", repeats)
+        if count < 0:
+            raise ShapeError(f"repeat_interleave: repeats must not be negative, got {count}")
+        shape = tuple(input.shape)
+        expanded = ops.expand(ops.unsqueeze(input, d + 1), (*shape[: d + 1], count, *shape[d + 1 :]))
+        return ops.flatten(ops.clone(expanded, memory_format="torch.contiguous_format"), d, d + 1)
+    counts = _counts(repeats)
     if len(counts) not in (1, size):
         raise ShapeError(f"repeat_interleave: {len(counts)} repeats are given for {size} slices along dimension {d}")
     index = np.repeat(np.arange(size), counts if len(counts) == size else counts[0])
