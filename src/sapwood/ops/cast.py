@@ -53,21 +53,6 @@ class to_copy(Movement):
         return out if memory_format in (None, "torch.preserve_format") else ops.clone(out, memory_format=memory_format)
 
 
-@op
-class to_discrete(Movement):
-    """Return a copy as an integer or bool type; no gradient passes."""
-
-    takes_out = False
-    function = method = False
-    canon = to_copy.op.canon
-    forward = to_copy.op.forward
-    samples = lambda rng: [(rng.standard_normal((2, 3)) * 5, dtypes.int64), (rng.standard_normal(3), dtypes.bool_)]
-
-
-def _copied(input: Any, dtype: Dtype, memory_format: Any) -> Any:
-    return (to_copy if dtype.is_differentiable else to_discrete)(input, dtype, memory_format)
-
-
 def _cast(input: Any, dtype: Dtype, copy: bool = False, memory_format: Any = None) -> Any:
     """Return `input` as `dtype`: itself if nothing changes and no copy is asked for."""
     if input.dtype is not dtype:
@@ -77,10 +62,9 @@ def _cast(input: Any, dtype: Dtype, copy: bool = False, memory_format: Any = Non
                 UserWarning,
                 stacklevel=3,
             )
-        return _copied(input, dtype, memory_format)
-    if copy:
-        return _copied(input, dtype, memory_format)
-    return input if memory_format in (None, "torch.preserve_format") else contiguous(input, memory_format)
+        return to_copy(input, dtype, memory_format)
+    kept = not copy and (memory_format in (None, "torch.preserve_format") or contiguous(input, memory_format) is input)
+    return input if kept else to_copy(input, dtype, memory_format)
 
 
 @composite(method=True, function_name=False)
@@ -107,10 +91,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         raise ArgumentError(f"to: too many arguments, {len(args)} were given")
     named = dict(zip(("non_blocking", "copy"), rest)) | kwargs
     unknown = set(named) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
-    if unknown or (not args and not kwargs):
-        raise ArgumentError(
-            f"to: unexpected arguments {sorted(unknown)}" if unknown else "to: a dtype or a device is missing"
-        )
+    if unknown:
+        raise ArgumentError(f"to: unexpected arguments {sorted(unknown)}")
     if named.get("other") is not None:
         dtype = named["other"].dtype
     dtype = named.get("dtype") if dtype is None else dtype
@@ -234,6 +216,22 @@ class fill(Op):
 
 
 @op
+class fill_over(Op):
+    """Write `value` over every element (as `fill_`)."""
+
+    inputs = ("input", "value")
+    function = method = False
+    half = False
+    scalars = True
+    grad_fn = "FillBackward3 if hasattr(value, 'dtype') else FillBackward2"
+    dtypes = "bifc"
+    vjp_input = zero
+    vjp_value = lambda g: g
+    forward = fill.op.forward
+    samples = fill.op.samples
+
+
+@op
 class zero_fill(Op):
     """Return zeros of the input's shape and dtype (as `zero_`)."""
 
@@ -270,7 +268,7 @@ def zero_(input: Tensor) -> Tensor:
 @composite(method=True, name="fill_")
 def fill_(input: Tensor, value: Any) -> Tensor:
     """Set every element to `value`, a number or a 0-dim tensor."""
-    return _filled("fill_", input, value, fill, (value,))
+    return _filled("fill_", input, value, fill_over, (value,))
 
 
 __all__ = ["converted", "copy", "fill", "to", "to_copy"]

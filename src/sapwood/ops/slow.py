@@ -435,7 +435,11 @@ def _into(op: type[Op], inputs: Any, result: Any, out: Any) -> Any:
 def _refuse_overlap(op: type[Op], inputs: Any, out: Any) -> None:
     """Raise if `out` shares memory with an input: elements move, so they would be read after they were written."""
     for x in _flatten(op, inputs):
-        if isinstance(x, Tensor) and isinstance(out, Tensor) and np.may_share_memory(x._array, out._array):
+        if (
+            isinstance(x, Tensor)
+            and isinstance(out, Tensor)
+            and (x is out or np.may_share_memory(x._array, out._array))
+        ):
             raise ShapeError(f"{op.name}: out shares memory with an input; pass a tensor of its own")
 
 
