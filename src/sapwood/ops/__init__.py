@@ -6,7 +6,6 @@ Formulas refer to ops as `ops.<name>`, so families need not import each other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from . import (
@@ -65,7 +64,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-# A family may have the name of an op (matmul, sort): formulas mean the op.
-_taken = {n for n, value in globals().items() if not isinstance(value, ModuleType)}
-globals().update({n: f for n, f in public.items() if n not in _taken})
-globals().update({n: o.call for n, o in registry.items() if n not in _taken and n not in public})
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
+globals().update(public)
