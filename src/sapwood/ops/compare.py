@@ -304,7 +304,7 @@ class where(Plain):
 
     inputs = ("condition", "input", "other")
     kind = "elementwise"
-    scalars = True
+    scalars = "all"
     half = False
     function = method = False
     forward = _choose

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from .complex_parts import has_complex
 from .declare import Binary, Unary, op
 
 LN2 = math.log(2)
@@ -203,12 +204,19 @@ class asinh(Unary):
     dtypes = "bifc"
 
 
+def _acosh_slope(x: Any) -> Any:
+    # On the complex plane the square root of a product is not the product of the roots.
+    if has_complex(x):
+        return ops.rsqrt(x - 1) * ops.rsqrt(x + 1)
+    return ops.rsqrt(x * x - 1)
+
+
 @op
 class acosh(Unary):
     """Return the number whose hyperbolic cosine is given; NaN below 1."""
 
     forward = np.arccosh
-    vjp_input = lambda g, input: g * (ops.rsqrt(input - 1) * ops.rsqrt(input + 1))
+    vjp_input = lambda g, input: g * _acosh_slope(input)
     aliases = ("arccosh",)
     domain = (1.2, 3.0)
     dtypes = "bifc"
@@ -311,6 +319,7 @@ def _xlogy_vjp(g: Any, input: Any, other: Any) -> Any:
 class xlogy(Binary):
     """Return input · log(other), and 0 where `input` is 0 and `other` is not NaN; either may be a number."""
 
+    scalars = "any"
     promote = "float"
     forward = _xlogy
     grad_fn = (

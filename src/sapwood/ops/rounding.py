@@ -150,7 +150,7 @@ def _round(input: Any, *, decimals: int = 0) -> Any:
 class round(Unary):
     """Round to the nearest whole number, halves to the even one; or to `decimals` decimals."""
 
-    promote = None
+    promote = "same"
     forward = _round
     grad_fn = "RoundBackward0 if decimals == 0 else RoundBackward1"
     vjp_input = zero
@@ -175,7 +175,7 @@ def _frac(input: Any) -> Any:
 class frac(Unary):
     """Return the part after the decimal point, with the sign of the number."""
 
-    promote = None
+    promote = "same"
     forward = _frac
     vjp_input = lambda g: g
     domain = (0.1, 0.9)
