@@ -352,8 +352,8 @@ class addcdiv(Plain):
 
 def _lerp(input: Any, end: Any, weight: Any) -> Any:
     span = end - input
-    if span.dtype.kind in "iub":
-        raise DtypeError("lerp: floating-point tensors are expected, got integers; convert them first")
+    if span.dtype.kind in "iub" or not isinstance(input, np.ndarray) or not isinstance(end, np.ndarray):
+        raise DtypeError("lerp: input and end must be floating-point tensors; convert them first")
     # Starting from the nearer end makes both ends exact.
     if not isinstance(weight, np.ndarray):
         return input + weight * span if abs(weight) < 0.5 else end - span * (1 - weight)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..errors import DtypeError
 from .complex_parts import has_complex
 from .declare import Binary, Unary, op
 
@@ -271,12 +272,24 @@ class sigmoid(Unary):
     dtypes = "bifc"
 
 
+def _floating(name: str, ufunc: Any) -> Any:
+    """Return a ufunc that refuses integers, which NumPy would turn into doubles."""
+
+    def forward(input: Any, other: Any) -> Any:
+        if input.dtype.kind in "iub":
+            raise DtypeError(f"{name}: floating-point tensors are expected, got {input.dtype}; convert them first")
+        return ufunc(input, other)
+
+    return forward
+
+
 @op
 class hypot(Binary):
     """Return sqrt(input² + other²) without overflow on the way."""
 
     scalars = False
-    forward = np.hypot
+    forward = _floating("hypot", np.hypot)
+    numpy = (np.hypot,)
     vjp_input = lambda g, input, out: g * (input / out)
     vjp_other = lambda g, other, out: g * (other / out)
 
@@ -287,7 +300,8 @@ class logaddexp(Binary):
 
     scalars = False
     inplace = False
-    forward = np.logaddexp
+    forward = _floating("logaddexp", np.logaddexp)
+    numpy = (np.logaddexp,)
     vjp_input = lambda g, input, other: g / (1 + ops.exp(other - input))
     vjp_other = lambda g, input, other: g / (1 + ops.exp(input - other))
 
@@ -298,7 +312,8 @@ class logaddexp2(Binary):
 
     scalars = False
     inplace = False
-    forward = np.logaddexp2
+    forward = _floating("logaddexp2", np.logaddexp2)
+    numpy = (np.logaddexp2,)
     vjp_input = lambda g, input, other: g / (1 + ops.exp2(other - input))
     vjp_other = lambda g, input, other: g / (1 + ops.exp2(input - other))
 

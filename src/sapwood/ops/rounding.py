@@ -13,12 +13,19 @@ from .complex_parts import has_complex
 from .declare import Binary, Unary, op, todo, zero
 
 
+def _absolute(input: Any) -> Any:
+    if input.dtype.kind == "b":
+        raise DtypeError("abs: a number is expected, got a bool tensor; convert it first, e.g. tensor.int()")
+    return np.absolute(input)
+
+
 @op
 class abs(Unary):
     """Return the absolute value of each element."""
 
     promote = None
-    forward = np.absolute
+    forward = _absolute
+    numpy = (np.absolute,)
     vjp_input = lambda g, input: g * ops.sgn(input)
     holomorphic = False
     aliases = ("absolute",)
@@ -262,13 +269,20 @@ class copysign(Binary):
     dtypes = "bif"
 
 
+def _nextafter(input: Any, other: Any) -> Any:
+    if input.dtype.kind not in "fV":
+        raise DtypeError(f"nextafter: floating-point tensors are expected, got {input.dtype}; convert them first")
+    return np.nextafter(input, other)
+
+
 @op
 class nextafter(Binary):
     """Return the next number after `input` in the direction of `other`."""
 
     scalars = False
     half = False
-    forward = np.nextafter
+    forward = _nextafter
+    numpy = (np.nextafter,)
     vjp_input = lambda g, input, other: g * (input != other)
     vjp_other = lambda g, other: ops.zeros_like(other)
     smooth = False
