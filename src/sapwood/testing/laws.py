@@ -21,6 +21,7 @@ from ..autograd.run import grad
 from ..errors import ArgumentError
 from ..ops.declare import Binary, Comparison, Op, Unary, differentiable, input_names
 from ..tensor import Tensor, wrap
+from .traced import Traced, replay
 
 Array = np.ndarray[Any, Any]
 
@@ -226,6 +227,37 @@ def generic(op: type[Op], sample: Sample) -> None:
         if p is not None and r is not None:
             same = np.allclose(p._array, r._array, rtol=1e-12, atol=1e-12, equal_nan=True)
             assert same and p.dtype is r.dtype, f"{op.name} {sample}: formulas differ on arrays and Tensors"
+
+
+def captured(op: type[Op], sample: Sample) -> None:
+    """A formula runs on recording operands, and what it recorded gives the right values for other operands too."""
+    if op.outs or op.many:
+        return
+    inputs, outs = graded(op, sample)
+    node = outs[0].grad_fn if outs else None
+    if node is None or not inputs or node.saved is None:
+        return
+    g = cotangents(op, outs)[0]._array
+    formulas = [op.vjp] if op.vjp is not None else op.vjps
+    needs = (tuple(e is not None for e in node.edges),) if op.vjp is not None else ()
+    for formula, saved in zip(formulas, node.saved):
+        if formula is None or saved is None:
+            continue
+        other = [np.asarray(a * 0.9 + 0.01) if _is_float(a) else a for a in (g, *saved)]
+        calls: list[Any] = []
+        traced = [Traced(a, calls) if isinstance(a, np.ndarray) else a for a in (g, *saved)]
+        result = formula(traced[0], *needs, *traced[1:])
+        values = replay(calls, {t: a for t, a in zip(traced, other) if isinstance(t, Traced)})
+        expected = formula(other[0], *needs, *other[1:])
+        several = isinstance(result, tuple)
+        for r, e in zip(result if several else (result,), expected if several else (expected,)):
+            got = values[r] if isinstance(r, Traced) else r
+            same = (got is None and e is None) or np.allclose(got, e, rtol=1e-12, atol=1e-12, equal_nan=True)
+            assert same, f"{op.name} {sample}: the captured formula gives other values"
+
+
+def _is_float(a: Any) -> bool:
+    return isinstance(a, np.ndarray) and a.dtype.kind == "f"
 
 
 def no_numpy_in_formulas(op: type[Op]) -> None:
