@@ -136,6 +136,6 @@ def _change(p: Array, g: Array, state: State, group: Group) -> None:
         kept += (g * g - kept) * new
         v = kept.copy()
     np.maximum(v, eps1 * eps1, out=v)
-    update = g / np.sqrt(v)
+    update = np.divide(g, np.sqrt(v, out=v), out=np.empty_like(v))
     np.multiply(update, -alpha / max(1.0, _rms(update) / group["d"]), out=update)
     np.add(p, update, out=p)

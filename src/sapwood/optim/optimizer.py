@@ -113,7 +113,6 @@ class Optimizer:
         self.__dict__.update(state)
         if "_pre" not in self.__dict__:
             self._make_hooks()
-        self.defaults.setdefault("differentiable", False)
         for group in self.param_groups:
             for name, default in self.defaults.items():
                 group.setdefault(name, default)
@@ -123,11 +122,11 @@ class Optimizer:
                     values[name] = wrap(np.array(values[name], np.float32))
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} ("]
+        text = f"{type(self).__name__} ("
         for i, group in enumerate(self.param_groups):
-            lines.append(f"Parameter Group {i}")
-            lines += [f"    {key}: {group[key]}" for key in sorted(group) if key != "params"]
-        return "\n".join([*lines, ")"])
+            lines = [f"    {key}: {group[key]}\n" for key in sorted(group) if key != "params"]
+            text += f"\nParameter Group {i}\n" + "".join(lines)
+        return text + ")"
 
     # -- what a training loop calls -----------------------------------------------------------------------------
 
