@@ -12,7 +12,7 @@ from .. import ops
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor
 from .declare import Plain, composite, op
-from .scatter import _number_as
+from .scattering import _number_as
 
 
 def _check_mask(op: str, mask: Any) -> None:

@@ -13,7 +13,7 @@ from ..tensor import Tensor
 from .declare import Reduction, composite, op
 from .extreme import _hits, check_nonempty, check_ordered, place, places, share
 from .reduce import into, one_dim
-from .sort import order
+from .ordering import order
 
 
 class Ranked(Reduction):
