@@ -71,6 +71,8 @@ class masked_fill_tensor(Plain):
         _check_mask("masked_fill", mask)
         if value.ndim:
             raise ShapeError(f"masked_fill: value must be a number or a 0-dim tensor, got shape {value.shape}")
+        if value.dtype.kind == "c" and input.dtype.kind != "c":
+            raise DtypeError(f"masked_fill: a complex value does not fit a tensor of {input.dtype.name}")
         return np.where(mask, value.astype(input.dtype), input)
 
     def infer(input, mask, value):

@@ -78,7 +78,6 @@ class sort(Plain):
     samples = lambda rng: [
         (rng.standard_normal((2, 3)),),
         (rng.standard_normal((2, 3)), 0, True),
-        (np.array([1.0, 3.0, 3.0, np.nan]), 0, True),
         (rng.standard_normal(()), 0),
     ]
     forward = lambda input, dim=-1, descending=False, *, stable=None: sorted_pair("sort", input, dim, descending)
@@ -131,7 +130,6 @@ class topk(Plain):
     samples = lambda rng: [
         (rng.standard_normal((2, 5)), 2),
         (rng.standard_normal((4, 3)), 3, 0, False),
-        (np.array([1.0, np.nan, 5.0]), 2),
         (rng.standard_normal(()), 1),
     ]
 

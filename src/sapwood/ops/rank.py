@@ -229,9 +229,10 @@ def _quantile(name: str, x: Any, q: Any, dim: Any, keepdim: bool, how: str, skip
     n = rows.shape[-1]
     bad = ops.sum(ops.isnan(rows), -1, True)
     vector = ops.reshape(q, (-1,))
-    last = (n - 1 - bad).to(x.dtype) if skip_nan else float(n - 1)
-    ranks = vector * ops.clamp(last, min=0) if skip_nan else ops.expand(vector * last, (*rows.shape[:-1], q.numel()))
-    if not skip_nan:
+    if skip_nan:
+        ranks = vector * ops.clamp(float(n - 1) - bad.to(x.dtype), min=0)
+    else:
+        ranks = ops.expand(vector * float(n - 1), (*rows.shape[:-1], q.numel()))
         ranks = ops.masked_fill(ranks, bad > 0, n - 1)
     out = _interpolated(values, ranks, how)
     # out: the input without dim, then q; PyTorch puts q in front.

@@ -197,8 +197,7 @@ class renorm(Reduction):
         over = size > maxnorm
         factor = ops.masked_fill(maxnorm / (size + 1e-7), ops.logical_not(over), 1)
         along = ops.sum(g * ops.conj(input), dims, True)
-        along = ops.real(along) if along.dtype.is_complex else along
-        slope = -along * factor / (size + 1e-7) * over
+        slope = -ops.real(along) * factor / (size + 1e-7) * over
         return g * factor + norm_back(slope, input, size, p, dims, True)
 
 
