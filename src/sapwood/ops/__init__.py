@@ -64,5 +64,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-globals().update({n: f for n, f in public.items() if n not in globals()})
-globals().update({n: o.call for n, o in registry.items() if n not in globals()})
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
+globals().update(public)
