@@ -39,9 +39,9 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if prepend is not None or append is not None:
         input = ops.cat([p for p in (prepend, input, append) if p is not None], dim)
     for _ in range(n):
-        later, earlier = _part(input, dim, 1, 0), _part(input, dim, 0, -1)
         if not input.shape[dim]:
-            later = earlier = input
+            break
+        later, earlier = _part(input, dim, 1, 0), _part(input, dim, 0, -1)
         input = ops.logical_xor(later, earlier) if input._array.dtype.kind == "b" else later - earlier
     return into(input, out)
 
