@@ -10,9 +10,6 @@ import sys
 import warnings
 from typing import Any
 
-# NumPy reports divisions by zero and overflows as warnings; here they are values, inf and nan, as in PyTorch.
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"sapwood(\.|$)")
-
 from . import autograd, ops
 from .autograd.mode import (
     enable_grad,
@@ -49,6 +46,9 @@ from .tensor import Parameter as _Parameter
 from .tensor import Size, Tensor
 
 __version__ = "0.1.0"
+
+# NumPy reports divisions by zero and overflows as warnings; here they are values, inf and nan, as in PyTorch.
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"sapwood(\.|$)")
 
 bool = bool_
 half, float, double = float16, float32, float64

@@ -8,6 +8,7 @@ stamp of its storage is smaller than the node's own number, so saving costs noth
 from __future__ import annotations
 
 import weakref
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,10 @@ def record_of(tensor: Any) -> Record | None:
     return None if entry is None else entry[0]
 
 
+def _forget(table: dict[int, Any], key: int, _: Any) -> None:
+    table.pop(key, None)
+
+
 def version(tensor: Any) -> int:
     """Return how often the storage was written to in place."""
     record = record_of(tensor)
@@ -70,7 +75,7 @@ def stamp(tensor: Any, op: str) -> None:
         key = id(array)
         entry = _records.get(key)
         if entry is None:
-            entry = _records[key] = Record(), weakref.ref(array, lambda _, key=key: _records.pop(key, None))
+            entry = _records[key] = Record(), weakref.ref(array, partial(_forget, _records, key))
         record = entry[0]
     record.version += 1
     record.op = op
@@ -108,7 +113,7 @@ def replace_data(tensor: Any, array: Array) -> None:
     old = tensor._array
     if tensor._node is not None and old.shape == array.shape and old.dtype == array.dtype:
         key = id(old)
-        moved[key] = weakref.ref(old, lambda _, key=key: moved.pop(key, None)), weakref.ref(tensor)
+        moved[key] = weakref.ref(old, partial(_forget, moved, key)), weakref.ref(tensor)
     tensor._array = array
 
 

@@ -113,8 +113,8 @@ float64 = dtype("float64", FLOAT, 8)
 complex64 = dtype("complex64", COMPLEX, 8)
 complex128 = dtype("complex128", COMPLEX, 16)
 
-ALL = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64, float16, bfloat16, float32, float64)
-ALL += (complex64, complex128)
+ALL: tuple[dtype, ...] = (bool_, uint8, int8, int16, int32, int64, uint16, uint32, uint64)
+ALL += (float16, bfloat16, float32, float64, complex64, complex128)
 by_name: dict[str, dtype] = {t.name: t for t in ALL}
 by_name |= {"half": float16, "float": float32, "double": float64, "cfloat": complex64, "cdouble": complex128}
 by_name |= {"short": int16, "int": int32, "long": int64}

@@ -90,7 +90,7 @@ class Interop:
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return self._text("tensor(")
 
     def _text(self, prefix: str) -> str:

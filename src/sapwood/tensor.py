@@ -310,25 +310,6 @@ class Tensor(Interop):
             )
         return add_hook(leaf_rare(self).setdefault("accumulated", {}), hook)
 
-    def backward(
-        self, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
-    ) -> None:
-        """Add the gradient of this tensor to `.grad` of every leaf that it depends on.
-
-        Args:
-            gradient: cotangent of this tensor, its shape; may be left out for a tensor of one element.
-            retain_graph: keep what the graph saved, so that backward can run through it again.
-            create_graph: record the backward computation, for higher derivatives.
-            inputs: only these tensors receive gradients.
-
-        Raises:
-            GradError: the tensor has no graph, has several elements and no `gradient` is given, its graph was already
-                freed, or a value saved for backward was written over.
-        """
-        from .autograd import backward
-
-        backward(self, gradient, retain_graph, create_graph, inputs=inputs)
-
     def detach(self) -> Tensor:
         """Return a tensor on the same memory that is not part of any graph."""
         out: Tensor = new(InferenceTensor if self._inference else Tensor)
@@ -392,7 +373,7 @@ class Parameter(Tensor):
             out.requires_grad_()
         return out
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self) -> str:
         return self._text("Parameter containing:\ntensor(")
 
 

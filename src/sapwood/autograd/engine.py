@@ -13,6 +13,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from heapq import heappop, heappush
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -21,11 +22,14 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import Node, Output
-from ..state import GRAD, last, mode
+from ..state import ANOMALY, GRAD, last, mode
 from ..tensor import Tensor, wrap
 from .saved import as_tensors, readable
 
+examine: Any = None
+"""What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
+add = np.add
 
 
 def run(
@@ -66,49 +70,45 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
+    anomaly = bool(mode.get() & ANOMALY)
+    unusual = create or anomaly or wanted is not None or bool(alias.moved)
     while heap:
         node = heappop(heap)[1]
         g = waiting.pop(node)
-        if node.extra is not None:
-            g = before(node, g, create)
-        if path is not None:
-            if node in found:
-                found[node] = g
-            if node not in path:
-                continue
-        if type(node) is Output:
-            parent = node.node
-            slots = waiting.get(parent)
-            if slots is None:
-                slots = waiting[parent] = [None] * parent.outs
-                heappush(heap, (-parent.seq, parent))
-            slots[node.nr] = g if slots[node.nr] is None else slots[node.nr] + g
-            continue
         saved = node.saved
-        if type(saved) is not tuple:
-            saved = readable(node)
-        if node.seq < last.write:
-            alias.check_saved(node)
-        if alias.moved:
-            saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
-        if create:
-            saved = tuple([as_tensors(node, i, s) for i, s in enumerate(saved)])
-        edges = node.edges
-        vjps = node.vjps
-        grads = None
         dtype = node.dtype
-        if vjps is None or node.extra is not None or dtype is C64 or dtype is C128:
-            grads = _pull(node, g, saved, create)
-        for i, edge in enumerate(edges):
+        vjps = node.vjps
+        if (
+            unusual
+            or type(saved) is not tuple
+            or node.extra is not None
+            or node.seq < last.write
+            or vjps is None
+            or dtype is C64
+            or dtype is C128
+        ):
+            if node.extra is not None:
+                g = before(node, g, create)
+            if path is not None:
+                if node in found:
+                    found[node] = g
+                if node not in path:
+                    continue
+            if type(node) is Output:
+                _collect(node, g, waiting, heap)
+                continue
+            grads = pull(node, g, create)
+            if anomaly:
+                examine(node, grads)
+            saved = [(x,) for x in grads]
+            vjps = repeat(_given)
+        for edge, vjp, args in zip(node.edges, vjps, saved):
             if edge is None:
                 continue
-            if grads is None:
-                try:
-                    gi = vjps[i](g, *saved[i])
-                except RuntimeWarning:
-                    gi = quietly(vjps[i], g, *saved[i])
-            else:
-                gi = grads[i]
+            try:
+                gi = vjp(g, *args)
+            except RuntimeWarning:
+                gi = quietly(vjp, g, *args)
             if gi is None:
                 continue
             if isinstance(edge, Tensor):
@@ -127,13 +127,13 @@ def run(
             else:
                 total = store[edge]
                 if id(total) in owned:
-                    np.add(total, gi, out=total)
+                    add(total, gi, total)
                 else:
-                    total = store[edge] = np.add(total, gi)
+                    total = store[edge] = add(total, gi)
                     # A 0-d sum is a scalar, which cannot be added to in place.
                     if type(total) is ndarray:
                         owned.add(id(total))
-        if node.saves and not keep:
+        if not keep and node.saves:
             node.saved = None
     if wanted is None:
         return leaves
@@ -143,26 +143,56 @@ def run(
     return found
 
 
+def _given(g: Any, gi: Any) -> Any:
+    """The formula of a gradient that `pull` has computed already."""
+    return gi
+
+
+def _collect(output: Output, g: Any, waiting: dict[Any, Any], heap: list[tuple[int, Any]]) -> None:
+    """Put the gradient of one of several outputs into its place in the list that waits for their node."""
+    node = output.node
+    slots = waiting.get(node)
+    if slots is None:
+        slots = waiting[node] = [None] * node.outs
+        heappush(heap, (-node.seq, node))
+    slots[output.nr] = g if slots[output.nr] is None else slots[output.nr] + g
+
+
 def quietly(function: Any, *args: Any) -> Any:
     """Call `function` with NumPy's floating-point warnings off: inf and nan are results, not accidents."""
     with np.errstate(all="ignore"):
         return function(*args)
 
 
-def _pull(node: Node, g: Any, saved: tuple[Any, ...], create: bool) -> Any:
-    """Return the gradient of every input: for joint formulas, complex gradients, and nodes with hooks."""
+def pull(node: Node, g: Any, create: bool = False) -> Any:
+    """Return the gradient of every input of `node`, whatever is unusual about it.
+
+    Raises:
+        GradError: what the node saved was freed, or written over.
+    """
+    if node.own_pull is not None:
+        grads = node.own_pull(g, create)
+        return grads if node.extra is None else _after(node, g, grads, create)
+    saved = node.saved
+    if type(saved) is not tuple:
+        saved = readable(node)
+    if node.seq < last.write:
+        alias.check_saved(node)
+    if alias.moved:
+        saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
+    if create:
+        saved = tuple([as_tensors(node, i, s) for i, s in enumerate(saved)])
     needs = tuple([e is not None for e in node.edges])
     seen = g
     if type(g) is list and not node.takes_none:
         g = [zeros_for(node, k, create) if x is None else x for k, x in enumerate(g)]
     # For a holomorphic f the gradient is g · conj(f') = conj(conj(g) · f'): formulas stay those of real numbers.
-    conjugate = node.holomorphic and (type(node.dtype) is not tuple) and node.dtype.kind == "c"
+    conjugate = node.holomorphic and type(node.dtype) is not tuple and node.dtype.kind == "c"
     if conjugate:
         g = g.conj()
-    if node.joint is not None:
+    if node.vjps is None:
         grads = quietly(node.joint, g, needs, *saved[0])
     else:
-        assert node.vjps is not None
         grads = [quietly(vjp, g, *args) if n else None for vjp, n, args in zip(node.vjps, needs, saved)]
     if conjugate:
         grads = [x if x is None else x.conj() for x in grads]
@@ -240,7 +270,10 @@ def edges_of(node: Any) -> tuple[Any, ...]:
 
 
 def _as_tensor(g: Any, create: bool) -> Any:
-    return g if create or g is None else wrap(np.asarray(g))
+    if create or g is None:
+        return g
+    a = np.asarray(g)
+    return wrap(a if a.flags.writeable else a.copy())
 
 
 def _call(hook: Any, args: tuple[Any, ...], create: bool) -> Any:
@@ -331,7 +364,7 @@ def accumulate(leaf: Any, g: Any, create: bool) -> None:
     if create:
         leaf._grad = g if old is None else old + g
     elif old is None:
-        leaf._grad = _as_tensor(_own(g, leaf._array), create)
+        leaf._grad = wrap(_own(g, leaf._array))
     elif old._node is None:
         np.add(old._array, g, out=old._array)
         if old._record is not None or alias.record_of(old) is not None:

@@ -39,8 +39,8 @@ class _Mode:
 
     def __call__(self, function: F) -> F:
         if inspect.isclass(function):
-            original = function.__init__  # type: ignore[misc]
-            function.__init__ = self(original)  # type: ignore[misc]
+            original = function.__init__
+            setattr(function, "__init__", self(original))  # noqa: B010
             return function
         if inspect.isgeneratorfunction(function):
             return self._generator(function)

@@ -33,8 +33,11 @@ def backward(
         GradError: a root has no graph, or its graph was freed by an earlier pass.
         ShapeError: a cotangent does not have its root's shape.
     """
-    roots = _roots("backward", tensors, grad_tensors, create_graph)
     keep = create_graph if retain_graph is None else retain_graph
+    if grad_tensors is None and isinstance(tensors, Tensor) and not create_graph:
+        roots = _one_root(tensors)
+    else:
+        roots = _roots("backward", tensors, grad_tensors, create_graph)
     if inputs is None:
         leaves = engine.run(roots, create=create_graph, keep=keep)
     else:
@@ -62,6 +65,22 @@ def backward(
         leaf = next(iter(leaves))
         # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
         engine.accumulate(leaf, leaves.pop(leaf), create_graph)
+
+
+_ones: dict[Any, np.ndarray[Any, Any]] = {}
+
+
+def _one_root(tensor: Tensor) -> Any:
+    """Return the root of the commonest call, `loss.backward()`, without looking at what it does not have."""
+    node, a = tensor._node, tensor._array
+    if node is None or node is LEAF or a.size != 1 or a.dtype.kind == "c":
+        return _roots("backward", tensor, None, False)
+    key = a.ndim, a.dtype
+    one = _ones.get(key)
+    if one is None:
+        one = _ones[key] = np.ones(a.shape, a.dtype)
+        one.flags.writeable = False
+    return ((node, one),)
 
 
 def grad(
@@ -119,7 +138,7 @@ def _unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Te
         return wrap(np.zeros_like(tensor._array))
     if not allow:
         raise GradError(
-            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the graph of the outputs; pass "
+            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the outputs' graph; pass "
             "allow_unused=True to get None for it, or materialize_grads=True to get zeros"
         )
     return None
@@ -136,9 +155,9 @@ def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: 
         grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
         for i in range(n)
     ]
-    from ..ops import stack
+    from .. import ops
 
-    return tuple(None if column[0] is None else stack(list(column)) for column in zip(*rows))
+    return tuple(None if column[0] is None else ops.stack(list(column)) for column in zip(*rows))
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:
@@ -185,7 +204,7 @@ def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, creat
     if g._array.dtype is not dtype:
         if (g._array.dtype.kind == "c") != (dtype.kind == "c"):
             raise DtypeError(f"{op}: the gradient of root {i} is {g._array.dtype}, the root is {dtype}")
-        g = g.to(wrap(np.empty(0, dtype)).dtype)
+        return engine.repair(g if create else g._array, shape, dtype)
     return g if create else g._array
 
 
@@ -201,3 +220,25 @@ def _edges(op: str, inputs: tuple[Any, ...]) -> list[Any]:
             raise GradError(f"{op}: inputs[{i}] does not require grad; call requires_grad_() before using it")
         edges.append(t if t._node is LEAF else t._node)
     return edges
+
+
+def _method(
+    self: Tensor, gradient: Any = None, retain_graph: bool | None = None, create_graph: bool = False, inputs: Any = None
+) -> None:
+    """Add the gradient of this tensor to `.grad` of every leaf that it depends on.
+
+    Args:
+        gradient: cotangent of this tensor, its shape; may be left out for a tensor of one element.
+        retain_graph: keep what the graph saved, so that backward can run through it again.
+        create_graph: record the backward computation, for higher derivatives.
+        inputs: only these tensors receive gradients.
+
+    Raises:
+        GradError: the tensor has no graph, has several elements and no `gradient` is given, its graph was already
+            freed, or a value saved for backward was written over.
+    """
+    backward(self, gradient, retain_graph, create_graph, inputs)
+
+
+_method.__name__, _method.__qualname__ = "backward", "Tensor.backward"
+Tensor.backward = _method  # type: ignore[attr-defined] # installed as arithmetic is: Tensor lies below the engine

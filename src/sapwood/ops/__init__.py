@@ -5,17 +5,58 @@ Formulas refer to ops as `ops.<name>`, so families need not import each other.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from . import arith, create, inplace
+from . import (
+    arith,
+    bitwise,
+    cast,
+    compare,
+    complex_parts,
+    conv,
+    create,
+    difference,
+    expanding,
+    extrema,
+    extreme,
+    index_put,
+    indexing,
+    join,
+    mask,
+    math,
+    matmul,
+    matmul_rank,
+    matrix_view,
+    movement,
+    place,
+    power,
+    rank,
+    reduce,
+    rounding,
+    scan,
+    scatter,
+    search,
+    slices,
+    slicing,
+    sort,
+    special_math,
+    splitting,
+    statistic,
+    strided,
+    vector_norm,
+    view_inplace,
+    views,
+)
 from .create import zeros_of as zeros_of
-from .declare import public, registry
+from .declare import public as public
+from .declare import registry as registry
 from .install import install
 
 install()
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Callable[..., Any]:
     if name in public:
         return public[name]
     if name in registry:
@@ -23,5 +64,6 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-globals().update({n: f for n, f in public.items() if n not in globals()})
-globals().update({n: o.call for n, o in registry.items() if n not in globals()})
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
+globals().update(public)

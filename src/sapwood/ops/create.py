@@ -1,4 +1,4 @@
-"""Tensors from data: `tensor`, `as_tensor`, `from_numpy`, `zeros`, `ones`, `full`, `arange` … and their `_like` forms."""
+"""Tensors from data: `tensor`, `as_tensor`, `zeros`, `ones`, `full`, `arange` … and their `_like` forms."""
 
 from __future__ import annotations
 

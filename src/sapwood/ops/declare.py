@@ -63,8 +63,9 @@ class Op:
     """Names of the outputs if there are several; they come back as one named tuple."""
     many: bool = False
     """Whether the op returns a plain tuple whose length depends on the arguments (split, unbind)."""
-    promote: str | None = None
-    """"same": inputs convert to their common type. "float": to a floating-point one. "bool": same, giving bool."""
+    promote: Any = None
+    """"same": inputs convert to their common type. "float": to a floating-point one. "bool": same, giving bool.
+    "given": used as they are, the first input's type must be one of the kinds in `dtypes`."""
     scalars: bool = False
     """Whether Python numbers may stand for inputs after the first."""
     half: bool = True
@@ -212,9 +213,9 @@ class Plain(Op):
 
 def zero(g: Any) -> Any:
     """The formula of a derivative that is zero everywhere."""
-    from . import zeros_like
+    from .. import ops
 
-    return zeros_like(g)
+    return ops.zeros_like(g)
 
 
 def todo(g: Any) -> Any:

@@ -14,10 +14,10 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import LEAF, Node, rare
-from ..state import GRAD, get_mode
+from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
-from .declare import Op, op
+from .declare import Op, registry
 
 
 def in_place(
@@ -139,96 +139,19 @@ def _layout(base: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
 def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: ndarray[Any, Any]) -> Node:
     from .call import node_class
 
-    declared: Any = (copy_slices if name == "CopySlices" else slice_of).op  # type: ignore[attr-defined]
+    declared = registry["copy_slices" if name == "CopySlices" else "slice_of"]
     node: Node = node_class(declared, name)()
     node.edges = edges
     node.saved = (geometry,) * len(edges)
-    node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, slow.next_seq()
+    node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, next_seq()
     return node
 
 
 def _invalid(view: Tensor) -> Node:
     from .call import node_class
 
-    node = node_class(invalid_view.op, "Invalid")()  # type: ignore[attr-defined]
+    node = node_class(registry["invalid_view"], "Invalid")()
     node.edges = (None,)
     node.saved = None
-    node.shape, node.dtype, node.extra, node.seq = view._array.shape, view._array.dtype, None, slow.next_seq()
+    node.shape, node.dtype, node.extra, node.seq = view._array.shape, view._array.dtype, None, next_seq()
     return node
-
-
-def _laid_out(a: ndarray[Any, Any], layout: Any) -> ndarray[Any, Any]:
-    """Return a writable copy of `a` with the strides of `layout`."""
-    shape, strides = layout
-    span = 1 + sum((n - 1) * s for n, s in zip(shape, strides)) if a.size else 0
-    buffer = np.zeros(span, a.dtype)
-    out = np.ndarray(shape, a.dtype, buffer, 0, tuple(s * a.itemsize for s in strides))
-    out[...] = a
-    return out
-
-
-def _region(a: ndarray[Any, Any], size: Any, stride: Any, offset: int) -> ndarray[Any, Any]:
-    flat = alias.flat_storage(a)
-    return np.ndarray(size, a.dtype, flat, offset * a.itemsize, tuple(s * a.itemsize for s in stride))
-
-
-@op
-class copy_slices(Op):
-    """Return `input` with the region that a view covered replaced by `src`: the history of a base after the write."""
-
-    inputs = ("input", "src")
-    function = method = False
-    grad_fn = "CopySlices"
-    half = False
-    samples = lambda rng: [
-        (rng.standard_normal((3, 4)), rng.standard_normal((2,)), ((3, 4), (4, 1)), (2,), (4, ), 1),
-    ]  # fmt: skip
-
-    def forward(input, src, layout, size, stride, offset):  # type: ignore[no-untyped-def]
-        out = _laid_out(input, layout)
-        _region(out, size, stride, offset)[...] = src
-        return out
-
-    def vjp_input(g, layout, size, stride, offset):  # type: ignore[no-untyped-def]
-        return copy_slices(g, slice_of(g, layout, size, stride, offset) * 0, layout, size, stride, offset)
-
-    def vjp_src(g, layout, size, stride, offset):  # type: ignore[no-untyped-def]
-        return slice_of(g, layout, size, stride, offset)
-
-
-@op
-class slice_of(Op):
-    """Return a copy of the region of `input` that a view covers."""
-
-    inputs = ("input",)
-    function = method = False
-    grad_fn = "AsStridedBackward0"
-    half = False
-    samples = lambda rng: [(rng.standard_normal((3, 4)), ((3, 4), (4, 1)), (2,), (4,), 1)]
-
-    def forward(input, layout, size, stride, offset):  # type: ignore[no-untyped-def]
-        return _region(_laid_out(input, layout), size, stride, offset).copy()
-
-    def vjp_input(g, layout, size, stride, offset):  # type: ignore[no-untyped-def]
-        from . import zeros_of
-
-        return copy_slices(zeros_of(g, layout[0]), g, layout, size, stride, offset)
-
-
-@op
-class invalid_view(Op):
-    """Stand for a view whose base was changed in place although the view cannot follow."""
-
-    inputs = ("input",)
-    function = method = False
-    grad_fn = "Invalid"
-    samples = lambda rng: [(rng.standard_normal(3),)]
-
-    def forward(input):  # type: ignore[no-untyped-def]
-        return input.copy()
-
-    def vjp_input(g, out):  # type: ignore[no-untyped-def]
-        return g
-
-
-__all__ = ["copy_slices", "in_place", "rebase", "refresh", "slice_of", "write"]

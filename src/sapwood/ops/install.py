@@ -45,7 +45,7 @@ def install() -> None:
     for symbol, name in UNARY_OPERATORS.items():
         if name in registry:
             setattr(Tensor, f"__{symbol}__", registry[name].call)
-    Tensor.__hash__ = object.__hash__  # type: ignore[assignment] # __eq__ compares elements; identity hashes
+    Tensor.__hash__ = object.__hash__  # type: ignore[method-assign] # __eq__ compares elements; identity hashes
 
 
 def _operator(dunder: str, name: str, reflected: bool) -> None:

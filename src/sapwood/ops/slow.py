@@ -38,7 +38,7 @@ def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any
     inputs = _checked(op, inputs, operator)
     if inputs is NotImplemented:
         return NotImplemented
-    arrays, common = to_arrays(op, inputs)
+    arrays, _ = to_arrays(op, inputs)
     attrs = canonical(op, arrays, attrs)
     result = evaluate(op, arrays, attrs, inputs)
     if out is not None:
@@ -75,7 +75,7 @@ def on_arrays(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> 
 
 def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
     """Return the inputs as Tensors, numbers and Nones, after checking that each may be what it is."""
-    checked = []
+    checked: list[Any] = []
     for i, (name, x) in enumerate(zip(op.inputs, inputs)):
         if name.startswith("*"):
             checked.append(_sequence(op, name[1:], x))
@@ -85,7 +85,9 @@ def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
             checked.append(wrap(x))
         elif isinstance(x, np.generic) and (op.scalars or operator):
             checked.append(x.item())
-        elif (isinstance(x, NUMBERS) and op.scalars and (i or len(inputs) > 1)) or (x is None and (name in op.optional or any(n == name and d is None for n, d, _ in op.params))):
+        elif (isinstance(x, NUMBERS) and op.scalars and (i or len(inputs) > 1)) or (
+            x is None and (name in op.optional or any(n == name and d is None for n, d, _ in op.params))
+        ):
             checked.append(x)
         elif operator:
             return NotImplemented
@@ -94,6 +96,10 @@ def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
             allowed = "a tensor or a number" if op.scalars and i else "a tensor"
             raise ArgumentError(f"{op.name}: {name} must be {allowed}, got {type(x).__name__}{extra}")
     return tuple(checked)
+
+
+def _may_be_none(op: type[Op], name: str) -> bool:
+    return name in op.optional or any(n == name and d is None for n, d, _ in op.params)
 
 
 def _sequence(op: type[Op], name: str, x: Any) -> tuple[Any, ...]:
@@ -136,6 +142,9 @@ def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
     """Return the type the op computes in, None if it does not promote."""
     if op.promote is None:
         return None
+    if op.promote == "given":
+        _refuse_kind(op, inputs[0])
+        return None
     dims: list[Dtype] = []
     zeros: list[Dtype] = []
     numbers: list[Any] = []
@@ -151,6 +160,15 @@ def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
     if op.promote == "float" and common.category < dtypes.FLOAT:
         return dtypes.get_default_dtype()
     return common
+
+
+def _refuse_kind(op: type[Op], x: Any) -> None:
+    if isinstance(x, Tensor) and "bifc"[x.dtype.category] not in op.dtypes:
+        names = {"b": "bool", "i": "integers", "f": "floating-point types", "c": "complex types"}
+        raise DtypeError(
+            f"{op.name}: {input_names(op)[0]} must be of {' or '.join(names[k] for k in op.dtypes)}, got "
+            f"{x.dtype.name}; convert it first, e.g. with tensor.float()"
+        )
 
 
 # -- evaluation -------------------------------------------------------------------------------------------------------

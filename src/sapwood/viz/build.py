@@ -1,0 +1,155 @@
+"""From a live autograd graph to a drawing: variables become circles, operations become boxes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sapwood.viz.collect import Names, constants_of, is_accumulator, node_name, op_name, output_spec, roots_of, walk
+from sapwood.viz.describe import SMALL, dtype_text, element_count, gradient_of, shape_text, single_text, value_text
+from sapwood.viz.model import Direction, Drawing, Item, Kind, Link
+from sapwood.viz.text import graph_text
+
+__all__ = ["draw", "variable_item"]
+
+# Values of more characters than this are left to the tooltip.
+WIDEST = 20
+
+
+def draw(
+    tensors: Any,
+    *,
+    params: Mapping[str, Any] | None = None,
+    module: Any = None,
+    names: Mapping[str, Any] | None = None,
+    show_values: bool = True,
+    direction: Direction = "TB",
+) -> Drawing:
+    """Draw the graph that a tensor, or several, were computed by.
+
+    Intermediate results appear as circles when they are named, and gradients on them when they were retained;
+    otherwise operations connect directly. Tensors without gradient appear where an operation kept them.
+
+    Args:
+        tensors: one tensor, or a sequence of them: the roots.
+        params: names of tensors, usually leaves.
+        module: names leaves by `named_parameters` and `named_buffers`.
+        names: names of any tensors, as in `draw(y, names=dict(w=w, x=x, a=a))`.
+        show_values: write value and gradient into variables of at most 4 elements; the others show their shape.
+        direction: "TB" (leaves on top) or "LR" (leaves on the left).
+
+    Returns:
+        A drawing that shows itself in a notebook, with `.svg()`, `.dot()`, `.text()` and `.save(path)`.
+
+    Example:
+        >>> drawing = draw(y, names={"w": w, "x": x, "y": y})  # doctest: +SKIP
+        >>> drawing.save("graph.svg")  # doctest: +SKIP
+    """
+    roots = roots_of(tensors, "draw")
+    builder = Builder(Names.of(names, params, module=module), show_values=show_values)
+    builder.add_graph(roots)
+    outline = graph_text(roots, params=params, module=module, names=names, show_values=show_values)
+    return Drawing(builder.items, builder.links(), direction, outline)
+
+
+def variable_item(kind: Kind, name: str, tensor: Any, *, show_values: bool) -> Item:
+    """Describe a tensor: small ones by value and gradient, others by shape."""
+    shape = shape_text(tensor)
+    gradient = gradient_of(tensor)
+    small = show_values and element_count(tensor) <= SMALL and len(single_text(tensor)) <= WIDEST
+    lines = [f"value {single_text(tensor)}" if small else shape]
+    tip = [name or STAND_INS[kind], f"shape {shape}", f"dtype {dtype_text(tensor)}", f"value {value_text(tensor)}"]
+    if gradient is not None:
+        if small:
+            lines.append(f"grad {single_text(gradient)}")
+        tip.append(f"grad {value_text(gradient)}")
+    tip.append(f"is_leaf {tensor.is_leaf}")
+    if tensor.grad_fn is not None:
+        tip.append(f"grad_fn {node_name(tensor.grad_fn)}")
+    return Item(kind, name or STAND_INS[kind], tuple(lines), "\n".join(tip))
+
+
+STAND_INS: dict[Kind, str] = {"leaf": "leaf", "nonleaf": "value", "root": "output", "buffer": "input"}
+"""What a variable is called that nobody named."""
+
+
+@dataclass(slots=True)
+class Builder:
+    """A drawing in the making.
+
+    variables: items by the identity of the tensor they show. outputs: items by node and output number, with -1 for the
+    box of the operation itself. edges: how often each (source, target, label) occurs.
+    """
+
+    names: Names
+    show_values: bool
+    items: list[Item] = field(default_factory=list)
+    variables: dict[int, int] = field(default_factory=dict)
+    outputs: dict[tuple[int, int], int] = field(default_factory=dict)
+    edges: dict[tuple[int, int, str], int] = field(default_factory=dict)
+
+    def add_graph(self, roots: Sequence[Any]) -> None:
+        visited = walk(root.grad_fn for root in roots)
+        ends = {(id(root.grad_fn), root.output_nr): root for root in roots if root.grad_fn is not None}
+        leaves = {id(root) for root in roots if root.grad_fn is None}
+        shown: dict[int, set[int]] = {}
+        for node_id, number in (*ends, *self.names.outputs):
+            shown.setdefault(node_id, set()).add(number)
+        for node in visited.nodes:
+            if is_accumulator(node):
+                tensor = node.variable
+                kind: Kind = "root" if id(tensor) in leaves else "leaf"
+                self.outputs[id(node), 0] = self.add_variable(kind, self.names.leaves.get(id(tensor), ""), tensor)
+                continue
+            self.add_operation(node)
+            for number in sorted(shown.get(id(node), ())):
+                self.add_output(node, number, ends.get((id(node), number)))
+        for root in roots:
+            if id(root) in leaves:
+                self.add_variable("root", self.names.leaves.get(id(root), ""), root)
+
+    def add_variable(self, kind: Kind, name: str, tensor: Any) -> int:
+        place = self.variables.setdefault(id(tensor), len(self.items))
+        if place == len(self.items):
+            self.items.append(variable_item(kind, name, tensor, show_values=self.show_values))
+        return place
+
+    def add_operation(self, node: Any) -> None:
+        constants = [
+            (self.add_variable("buffer", name, t), shape_text(t)) for name, t in constants_of(node, self.names)
+        ]
+        tip = [node_name(node)]
+        for number in range(len(getattr(node, "_input_metadata", None) or ())):
+            tip.append(" ".join(("output", *output_spec(node, number))))
+        tip += [f"{key} {str(value)[:200]}" for key, value in (getattr(node, "metadata", None) or {}).items()]
+        op = len(self.items)
+        self.items.append(Item("op", op_name(node), (), "\n".join(tip)))
+        self.outputs[id(node), -1] = op
+        for source, shape in constants:
+            self.connect(source, op, shape)
+        for follower, number in node.next_functions:
+            if follower is None:
+                continue
+            shape = shape_text(follower.variable) if is_accumulator(follower) else output_spec(follower, number)[0]
+            place = (id(follower), number)
+            self.connect(self.outputs[place if place in self.outputs else (id(follower), -1)], op, shape)
+
+    def add_output(self, node: Any, number: int, root: Any) -> None:
+        name, tensor = self.names.outputs.get((id(node), number), ("", root))
+        kind: Kind = "nonleaf" if root is None else "root"
+        place = self.outputs[id(node), number] = self.add_variable(kind, name, tensor if root is None else root)
+        self.connect(self.outputs[id(node), -1], place, shape_text(tensor))
+
+    def connect(self, source: int, target: int, shape: str) -> None:
+        """Join two items, with the shape on the link unless the variable at either end says it or the link before."""
+        item = self.items[source]
+        said = shape in item.lines or shape in self.items[target].lines or item.kind in ("nonleaf", "root")
+        key = (source, target, "" if said else shape)
+        self.edges[key] = self.edges.get(key, 0) + 1
+
+    def links(self) -> list[Link]:
+        return [
+            Link(source, target, f"{label} ×{count}".strip() if count > 1 else label)
+            for (source, target, label), count in self.edges.items()
+        ]

@@ -1,0 +1,44 @@
+"""A drawing as text in the DOT language."""
+
+from __future__ import annotations
+
+from sapwood.viz.measure import STYLES
+from sapwood.viz.model import Drawing, Item
+
+__all__ = ["dot_text", "quoted"]
+
+
+def dot_text(drawing: Drawing) -> str:
+    """Return the drawing in the DOT language: one statement a line, items before links."""
+    out = [
+        "digraph {",
+        f"  graph [rankdir={drawing.direction}]",
+        '  node [style=filled, fontname="Helvetica", fontsize=11]',
+        '  edge [fontname="Helvetica", fontsize=9, color="#64748b"]',
+    ]
+    for k, item in enumerate(drawing.items):
+        out.append(f"  n{k} [{item_attributes(item)}]")
+    for link in drawing.links:
+        attributes = [f"label={quoted(link.label)}"] if link.label else []
+        if link.dashed:
+            attributes.append("style=dashed")
+        out.append(f"  n{link.source} -> n{link.target}" + (f" [{', '.join(attributes)}]" if attributes else ""))
+    out.append("}")
+    return "\n".join(out) + "\n"
+
+
+def item_attributes(item: Item) -> str:
+    style = STYLES[item.kind]
+    shape = "ellipse" if item.is_variable else "box"
+    look = "filled,dashed" if style.dashed else "filled" if item.is_variable else "filled,rounded"
+    label = "\n".join((item.title, *item.lines))
+    return (
+        f'shape={shape}, style="{look}", fillcolor="{style.fill}", color="{style.stroke}", label={quoted(label)}, '
+        f"tooltip={quoted(item.tip or item.title)}"
+    )
+
+
+def quoted(text: str) -> str:
+    """Return a DOT string. A backslash would start an escape, and line ends are written as one."""
+    text = text.replace("\\", "\\\\").replace('"', '\\"').replace("\r", " ").replace("\0", "\ufffd")
+    return '"' + text.replace("\n", "\\n") + '"'
