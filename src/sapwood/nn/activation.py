@@ -326,7 +326,7 @@ class Hardshrink(_Activation):
 class LeakyReLU(_Activation):
     """x where positive, negative_slope · x elsewhere."""
 
-    __constants__ = ["negative_slope", "inplace"]
+    __constants__ = ["inplace", "negative_slope"]
     _shown = ("negative_slope",)
     negative_slope: float
     inplace: bool

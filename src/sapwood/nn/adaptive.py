@@ -77,8 +77,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         """Return (output, loss): the log-probability of each target, and minus their mean."""
         if (target_.dim(), input_.dim()) not in ((1, 2), (0, 1)):
             raise RuntimeError(
-                "AdaptiveLogSoftmaxWithLoss: an input (N, in_features) with a target (N,), or (in_features,) with (), is "
-                f"expected, got {tuple(input_.shape)} and {tuple(target_.shape)}"
+                "AdaptiveLogSoftmaxWithLoss: an input (N, in_features) with a target (N,), or (in_features,) with (), "
+                f"is expected, got {tuple(input_.shape)} and {tuple(target_.shape)}"
             )
         if target_.dim() and input_.size(0) != target_.size(0):
             raise RuntimeError(

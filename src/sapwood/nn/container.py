@@ -1,4 +1,4 @@
-"""Modules that hold modules or parameters: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList`, `ParameterDict`."""
+"""Modules that hold modules or parameters: `Sequential`, `ModuleList`, `ModuleDict`, `ParameterList` …"""
 
 from __future__ import annotations
 
@@ -289,9 +289,9 @@ def _wrapped(value: Any) -> Any:
 
 def _entry(name: Any, value: Any, kind: str) -> str:
     if not isinstance(value, Tensor):
-        return f"({name}): Object of type: {type(value).__name__}"
+        return f"  ({name}): Object of type: {type(value).__name__}"
     what = "Parameter" if isinstance(value, Parameter) else "Tensor"
-    return f"({name}): {what} containing: [{kind} of size {'x'.join(map(str, value.shape))}]"
+    return f"  ({name}): {what} containing: [{kind} of size {'x'.join(map(str, value.shape))}]"
 
 
 class ParameterList(Module):
@@ -422,7 +422,7 @@ class ParameterDict(Module):
 
     def get(self, key: str, default: Any = None) -> Any:
         """Return the value of `key`, or `default`."""
-        return self[key] if key in self else default
+        return self[key] if key in self._keys else default
 
     def fromkeys(self, keys: Iterable[str], default: Any = None) -> ParameterDict:
         """Return a new ParameterDict with `default` under every key."""

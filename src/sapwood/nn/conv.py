@@ -332,18 +332,12 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
     _dims: int
 
-    def __init__(self, out_channels: int, *args: Any, **kwargs: Any) -> None:
-        names = ("kernel_size", *self._order)  # type: ignore[attr-defined]
-        if len(args) > len(names):
-            raise TypeError(f"{type(self).__name__}: at most {len(names) + 1} arguments are taken, got {len(args) + 1}")
-        given = {**dict(zip(names, args)), **kwargs}
-        bias = given.pop("bias", True)
-        super().__init__(0, 0, bias=False, **given)  # type: ignore[call-arg]
+    def _defer(self, out_channels: int, bias: bool, device: Any, dtype: Any) -> None:
+        """Put parameters without a shape in the places of those that were made without channels."""
         self.out_channels = out_channels
-        where = {"device": given.get("device"), "dtype": given.get("dtype")}
-        self.weight = UninitializedParameter(**where)
+        self.weight = UninitializedParameter(device=device, dtype=dtype)
         if bias:
-            self.bias = UninitializedParameter(**where)
+            self.bias = UninitializedParameter(device=device, dtype=dtype)
 
     def reset_parameters(self) -> None:
         """Draw new values once the sizes are known."""
@@ -375,11 +369,61 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
 
 
 class _LazyForward(_LazyConv):
-    _order = ("stride", "padding", "dilation", "groups", "bias", "padding_mode", "device", "dtype")
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            False,
+            padding_mode,
+        )
+        self._defer(out_channels, bias, device, dtype)
 
 
 class _LazyTranspose(_LazyConv):
-    _order = ("stride", "padding", "output_padding", "groups", "bias", "dilation", "padding_mode", "device", "dtype")
+    def __init__(
+        self,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int = 1,
+        padding_mode: str = "zeros",
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(
+            0,
+            0,
+            kernel_size,
+            stride,
+            padding,
+            output_padding,
+            groups,
+            False,
+            dilation,
+            padding_mode,
+        )
+        self._defer(out_channels, bias, device, dtype)
 
 
 class LazyConv1d(_LazyForward, Conv1d):

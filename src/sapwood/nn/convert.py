@@ -9,6 +9,7 @@ from .. import dtypes, ops
 from ..autograd.mode import no_grad
 from ..device import device as Device
 from ..dtypes import dtype as Dtype
+from ..errors import MissingError
 from ..tensor import Tensor
 from .traverse import Traversed
 
@@ -76,6 +77,10 @@ class Converted(Traversed):
         """Return the module: it is on the CPU."""
         return self
 
+    def cuda(self, device: Any = None) -> Self:
+        """Refuse: there is no GPU engine."""
+        raise MissingError("cuda: modules live on the CPU here; leave the call out, or guard it by cuda.is_available()")
+
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
         """Give every parameter and buffer new memory without values."""
         return self._apply(ops.empty_like, recurse=recurse)
@@ -124,6 +129,6 @@ def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             place = a
         elif a is not None and not isinstance(a, bool | int):
             raise TypeError(f"to: a device, a dtype or a tensor is expected, got {type(a).__name__}")
-    if isinstance(place, str):
-        Device(place)
+    if place is not None and (place if isinstance(place, Device) else Device(place)).type != "meta":
+        Device(place).require_cpu("to")
     return wanted

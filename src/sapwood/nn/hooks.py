@@ -170,7 +170,8 @@ def _before(module: Any, hook: Any, args: Any, kwargs: Any, with_kwargs: bool) -
         return args, kwargs
     if not (isinstance(result, tuple) and len(result) == 2):
         raise RuntimeError(
-            f"forward pre-hook: a hook registered with_kwargs returns None or (args, kwargs), got {type(result).__name__}"
+            "forward pre-hook: a hook registered with_kwargs returns None or (args, kwargs), got "
+            f"{type(result).__name__}"
         )
     return result
 

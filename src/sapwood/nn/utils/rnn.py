@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
+from itertools import pairwise
 from typing import Any
 
 from ... import dtypes, ops
@@ -106,7 +107,7 @@ def pack_padded_sequence(
     steps = input.transpose(0, 1) if batch_first else input
     if len(given) != steps.size(1):
         raise ValueRangeError(f"pack_padded_sequence: {steps.size(1)} sequences and {len(given)} lengths were given")
-    if any(a < b for a, b in zip(given, given[1:])):
+    if any(a < b for a, b in pairwise(given)):
         raise ValueRangeError(
             "pack_padded_sequence: lengths must not increase; pass enforce_sorted=False to have them sorted"
         )
