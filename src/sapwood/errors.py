@@ -2,7 +2,7 @@
 
     SapwoodError
     ├── ShapeError    (RuntimeError, ValueError)   sizes do not fit each other
-    ├── DtypeError    (RuntimeError, TypeError)    an element type the op has no rule for
+    ├── DtypeError    (NotImplementedError, TypeError)  an element type the op has no rule for
     ├── DimError      (IndexError)                 a dimension or index out of range
     ├── ArgumentError (TypeError)                  wrong kind or number of arguments
     ├── ValueRangeError (ValueError, RuntimeError) an attribute outside its domain
@@ -43,7 +43,7 @@ class ShapeError(SapwoodError, RuntimeError, ValueError):
     """Sizes do not fit each other."""
 
 
-class DtypeError(SapwoodError, RuntimeError, TypeError):
+class DtypeError(SapwoodError, NotImplementedError, TypeError):
     """An element type for which the op has no rule."""
 
 

@@ -51,6 +51,8 @@ class Node:
     """Per input, the formula of its cotangent, called as vjp(g, *saved[i]); None where `joint` serves all."""
     joint: ClassVar[Callable[..., Any] | None] = None
     """One formula for all inputs, called as joint(g, needs, *saved[0]); it returns a gradient or None for each."""
+    own_pull: ClassVar[Callable[..., Any] | None] = None
+    """In place of formulas: node.own_pull(g, create) returns a gradient or None per input (custom functions)."""
     takes_none: ClassVar[bool] = False
     """Whether the formula accepts None for an output that nothing used; else it receives zeros."""
     holomorphic: ClassVar[bool] = True
@@ -119,7 +121,7 @@ class Output:
 
     __slots__ = ("__weakref__", "dtype", "extra", "node", "nr", "seq", "shape")
 
-    saved = None
+    saved = vjps = None
     """Nothing to free here; being no tuple sends the engine down its unusual branch."""
 
     def __init__(self, node: Node, nr: int, shape: tuple[int, ...], dtype: Any) -> None:

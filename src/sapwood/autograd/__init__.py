@@ -1,23 +1,33 @@
-"""Differentiation: the engine, grad modes, custom functions, checks and explanations."""
+"""Differentiation: the engine, grad modes, custom functions, checks."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
 
 from ..tensor import Tensor as Variable
+from .anomaly import detect_anomaly, set_detect_anomaly
 from .mode import (
-    enable_grad as enable_grad,
+    enable_grad,
+    inference_mode,
+    is_grad_enabled,
+    is_inference_mode_enabled,
+    no_grad,
+    set_grad_enabled,
 )
-from .mode import (
-    inference_mode as inference_mode,
-)
-from .mode import (
-    is_grad_enabled as is_grad_enabled,
-)
-from .mode import (
-    is_inference_mode_enabled as is_inference_mode_enabled,
-)
-from .mode import (
-    no_grad as no_grad,
-)
-from .mode import (
-    set_grad_enabled as set_grad_enabled,
-)
-from .run import backward as backward
-from .run import grad as grad
+from .run import backward, grad
+
+_LAZY = {
+    "Function": "function",
+    "gradcheck": "check",
+    "gradgradcheck": "check",
+}
+_MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(importlib.import_module("." + _LAZY[name], __name__), name)
+    if name in _MODULES:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'sapwood.autograd' has no attribute {name!r}")

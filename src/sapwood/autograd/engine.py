@@ -22,10 +22,12 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import Node, Output
-from ..state import GRAD, last, mode
+from ..state import ANOMALY, GRAD, last, mode
 from ..tensor import Tensor, wrap
 from .saved import as_tensors, readable
 
+examine: Any = None
+"""What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
 
@@ -68,7 +70,8 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
-    unusual = create or wanted is not None or bool(alias.moved)
+    anomaly = bool(mode.get() & ANOMALY)
+    unusual = create or anomaly or wanted is not None or bool(alias.moved)
     while heap:
         node = heappop(heap)[1]
         g = waiting.pop(node)
@@ -94,7 +97,10 @@ def run(
             if type(node) is Output:
                 _collect(node, g, waiting, heap)
                 continue
-            saved = [(x,) for x in pull(node, g, create)]
+            grads = pull(node, g, create)
+            if anomaly:
+                examine(node, grads)
+            saved = [(x,) for x in grads]
             vjps = repeat(_given)
         for edge, vjp, args in zip(node.edges, vjps, saved):
             if edge is None:
@@ -164,6 +170,9 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
     Raises:
         GradError: what the node saved was freed, or written over.
     """
+    if node.own_pull is not None:
+        grads = node.own_pull(g, create)
+        return grads if node.extra is None else _after(node, g, grads, create)
     saved = node.saved
     if type(saved) is not tuple:
         saved = readable(node)

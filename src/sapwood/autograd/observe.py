@@ -53,29 +53,32 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
     )
 
 
-@contextmanager
-def saved_tensors_hooks(pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> Iterator[None]:
+class saved_tensors_hooks:
     """Pass every tensor saved inside through `pack_hook`, and through `unpack_hook` when backward uses it.
 
     Args:
         pack_hook: called with the tensor when it is saved; what it returns is kept instead.
         unpack_hook: called with that; returns a tensor of the same content.
     """
-    token = _hooks.set((*_hooks.get(), (pack_hook, unpack_hook)))
-    word = mode.set(get_mode() | PACK)
-    try:
-        yield
-    finally:
+
+    def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        self.pack_hook = pack_hook
+        self.unpack_hook = unpack_hook
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))
+        self._tokens.append((hooks, mode.set(get_mode() | PACK)))
+
+    def __exit__(self, *exception: object) -> None:
+        hooks, word = self._tokens.pop()
         mode.reset(word)
-        _hooks.reset(token)
+        _hooks.reset(hooks)
 
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
     """Raise `error_message` if anything is saved through hooks inside."""
-    if not _hooks.get():
-        yield
-        return
     token = _hooks.set((*_hooks.get(), (error_message, None)))
     try:
         yield

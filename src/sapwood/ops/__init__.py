@@ -8,7 +8,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import arith, create, slices
+from . import (
+    arith,
+    bitwise,
+    cast,
+    compare,
+    complex_parts,
+    conv,
+    create,
+    difference,
+    expanding,
+    extrema,
+    extreme,
+    index_put,
+    indexing,
+    join,
+    mask,
+    math,
+    matmul,
+    matmul_rank,
+    matrix_view,
+    movement,
+    place,
+    power,
+    rank,
+    reduce,
+    rounding,
+    scan,
+    scatter,
+    search,
+    slices,
+    slicing,
+    sort,
+    special_math,
+    splitting,
+    statistic,
+    strided,
+    vector_norm,
+    view_inplace,
+    views,
+)
 from .create import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry

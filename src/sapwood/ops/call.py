@@ -167,6 +167,9 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None) -> str:
     flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
     head = _signature(op, method)
     lines = [f"def wrapper({head}):"]
+    if method is None:
+        for theirs, own in _numpy_names(op):
+            lines += [f"    if {theirs} is not None:", f"        {own} = {theirs}"]
     lines += _unpack_method(op, method)
     names = input_names(op)
     if method is not None and method.startswith("inplace"):
@@ -195,7 +198,8 @@ def _signature(op: type[Op], method: str | None) -> str:
     if method == "reflected":
         return "other, input"
     if method not in (None, "inplace"):
-        return method[1:-1]
+        # *size takes the sizes one by one or as one sequence, and can be given by its name too.
+        return re.sub(r"\*(\w+)", r"*\1_, \1=None", method[1:-1])
     parts, star = [], False
     for n, default, keyword_only in op.params:
         if keyword_only and not star:
@@ -206,7 +210,17 @@ def _signature(op: type[Op], method: str | None) -> str:
         if not star:
             parts.append("*")
         parts.append("out=None")
+    if method is None:
+        if not star and not _takes_out(op, method) and _numpy_names(op):
+            parts.append("*")
+        parts += [f"{theirs}=None" for theirs, _ in _numpy_names(op)]
     return ", ".join(parts)
+
+
+def _numpy_names(op: type[Op]) -> list[tuple[str, str]]:
+    """Return NumPy's names of optional attributes, which PyTorch takes too, with the op's own."""
+    optional = {n for n, d, _ in op.params if d is not REQUIRED and n not in input_names(op)}
+    return [(theirs, n) for theirs, n in (("axis", "dim"), ("keepdims", "keepdim")) if n in optional]
 
 
 def _unpack_method(op: type[Op], method: str | None) -> list[str]:
@@ -221,7 +235,10 @@ def _unpack_method(op: type[Op], method: str | None) -> list[str]:
         lines = []
         if star:
             n = star[1]
-            lines = [f"    if len({n}) == 1 and type({n}[0]) is not int:", f"        {n} = {n}[0]"]
+            lines = [
+                f"    if {n} is None:",
+                f"        {n} = {n}_[0] if len({n}_) == 1 and type({n}_[0]) is not int else {n}_",
+            ]
             given += (n,)
         rest = [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
         return lines + rest
@@ -249,13 +266,13 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
             out += ["    if ty_ is Tensor or ty_ is Parameter:"]
         out += [f"        {n}_d = {n}._array"]
         checked = {"same", "bool", "float"}
-        if n == first and (op.promote == "float" or op.kind == "reduction"):
+        if n == first and (op.promote in ("float", "given") or op.kind == "reduction" or _rounds_between(op)):
             out += [
                 f"        dt_ = {n}_d.dtype",
                 "        if dt_ is not F32 and dt_ is not F64:",
                 f"            {fall}",
             ]
-        elif n != first and op.promote in checked and n not in optional:
+        elif n != first and op.promote in checked:
             out += [f"        if {n}_d.dtype is not {first}_d.dtype:", f"            {fall}"]
         if record and n in can:
             out += [f"        {n}_n = {n}._node"]
@@ -269,8 +286,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
         out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
-    arguments = ", ".join(n + "_d" if n in names else n for n, _, _ in op.params if n not in op.usual)
-    out += ["    try:", f"        a_ = forward({arguments})", "    except Exception:", f"        {fall}"]
+    out += ["    try:", f"        a_ = forward({_passed(op, '_d')})", "    except Exception:", f"        {fall}"]
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
     if record:
@@ -287,14 +303,25 @@ def _array_lines(op: type[Op], names: tuple[str, ...], optional: set[str]) -> li
     if op.promote == "bool" or names[0] in optional:
         return []
     test = " and ".join(f"type({n}) is ndarray" for n in names if n not in optional)
-    if op.promote == "float":
+    if op.promote in ("float", "given"):
         test += f" and ({names[0]}.dtype is F32 or {names[0]}.dtype is F64)"
     test += "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
     lines = [f"        if {test}:"]
     if op.canon is not None and op.attrs:
         lines += [f"            {', '.join(op.attrs)}{',' if len(op.attrs) == 1 else ''} = canon({_canon(op, '')})"]
-    passed = ", ".join(n for n, _, _ in op.params if n not in op.usual)
-    return [*lines, f"            return forward({passed})"]
+    return [*lines, f"            return forward({_passed(op)})"]
+
+
+def _passed(op: type[Op], suffix: str = "") -> str:
+    """Return the argument list of forward; `suffix` is what the variables of inputs end with."""
+    names = input_names(op)
+    values = ((n, n + suffix if n in names else n, keyword) for n, _, keyword in op.params if n not in op.usual)
+    return ", ".join(f"{n}={v}" if keyword else v for n, v, keyword in values)
+
+
+def _rounds_between(op: type[Op]) -> bool:
+    """Return whether forward takes several steps, which 16-bit floats must not round in between."""
+    return op.half and op.kind == "elementwise" and op.promote == "same" and isinstance(op.forward, types.FunctionType)
 
 
 def _canon(op: type[Op], suffix: str) -> str:

@@ -64,7 +64,8 @@ class Op:
     many: bool = False
     """Whether the op returns a plain tuple whose length depends on the arguments (split, unbind)."""
     promote: Any = None
-    """"same": inputs convert to their common type. "float": to a floating-point one. "bool": same, giving bool."""
+    """"same": inputs convert to their common type. "float": to a floating-point one. "bool": same, giving bool.
+    "given": used as they are, the first input's type must be one of the kinds in `dtypes`."""
     scalars: bool = False
     """Whether Python numbers may stand for inputs after the first."""
     half: bool = True

@@ -142,6 +142,9 @@ def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
     """Return the type the op computes in, None if it does not promote."""
     if op.promote is None:
         return None
+    if op.promote == "given":
+        _refuse_kind(op, inputs[0])
+        return None
     dims: list[Dtype] = []
     zeros: list[Dtype] = []
     numbers: list[Any] = []
@@ -157,6 +160,15 @@ def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
     if op.promote == "float" and common.category < dtypes.FLOAT:
         return dtypes.get_default_dtype()
     return common
+
+
+def _refuse_kind(op: type[Op], x: Any) -> None:
+    if isinstance(x, Tensor) and "bifc"[x.dtype.category] not in op.dtypes:
+        names = {"b": "bool", "i": "integers", "f": "floating-point types", "c": "complex types"}
+        raise DtypeError(
+            f"{op.name}: {input_names(op)[0]} must be of {' or '.join(names[k] for k in op.dtypes)}, got "
+            f"{x.dtype.name}; convert it first, e.g. with tensor.float()"
+        )
 
 
 # -- evaluation -------------------------------------------------------------------------------------------------------

@@ -1,0 +1,29 @@
+# Everything needs only make and Python 3.11 or newer: `make test PY=python3.13` uses another interpreter.
+PY ?= python3
+VENV := .venv$(if $(filter-out python3,$(PY)),-$(notdir $(PY)))
+BIN := $(VENV)/bin
+
+.PHONY: demo test check bench clean
+
+demo: $(VENV)/.demo
+	$(BIN)/sapwood demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+check: $(VENV)/.dev
+	$(BIN)/ruff check src tests examples benchmarks
+	$(BIN)/ruff format --check src tests examples benchmarks
+	$(BIN)/mypy
+
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/overhead.py
+
+clean:
+	rm -rf .venv* out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+$(VENV)/.%: pyproject.toml
+	@$(PY) -c "import sys; sys.exit(sys.version_info < (3, 11) and 'sapwood needs Python 3.11 or newer, $(PY) is ' + sys.version.split()[0])"
+	test -x $(BIN)/python || $(PY) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable ".[$*]"
+	touch $@

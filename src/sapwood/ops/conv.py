@@ -1,0 +1,432 @@
+"""Convolutions over 1, 2 and 3 spatial dimensions, their transposes, and windows as columns (`unfold`, `fold`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from .. import ops
+from ..dtypes import F32
+from ..errors import ArgumentError, ShapeError, ValueRangeError
+from ..kernels import conv as kernel
+from .declare import Plain, composite, op
+from .matmul import check_dtypes
+
+
+def per_dim(name: str, what: str, value: Any, dims: int, least: int = 1) -> tuple[int, ...]:
+    """Return one int per spatial dimension; a single int, or a sequence of one, stands for all.
+
+    Raises:
+        ArgumentError: not ints.
+        ValueRangeError: not one or `dims` ints, or one is smaller than `least`.
+    """
+    if type(value) is int:
+        found = (value,) * dims
+    else:
+        try:
+            found = tuple(map(index, value)) if hasattr(value, "__iter__") else (index(value),)
+        except TypeError:
+            raise ArgumentError(f"{name}: {what} must be an int or {dims} ints, got {value!r}") from None
+        if len(found) == 1:
+            found *= dims
+    if len(found) != dims:
+        raise ValueRangeError(f"{name}: {what} must be one int or {dims} ints, got {found}")
+    if dims and min(found) < least:
+        raise ValueRangeError(f"{name}: {what} must be at least {least}, got {found}")
+    return found
+
+
+def widened(function: Callable[..., Any], *arrays: Any) -> Any:
+    """Return function(*arrays), computed in float32 and rounded once where the arrays are 16-bit floats."""
+    dt = arrays[0].dtype
+    if dt.itemsize != 2 or dt.kind not in "fV":
+        return function(*arrays)
+    return function(*[a if a is None else a.astype(F32) for a in arrays]).astype(dt)
+
+
+@op
+class convolution(Plain):
+    """Convolve images with filters (cross-correlation), or the transpose of that; what `conv2d` and its kin call.
+
+    Args:
+        input: (N, C, *spatial).
+        weight: (O, C / groups, *kernel); transposed: (C, O / groups, *kernel).
+        bias: (O,) or None.
+        stride, padding, dilation, output_padding: one int or one per spatial dimension, in elements.
+        transposed: whether to apply the adjoint, which spreads each element of input over a window of the output.
+    """
+
+    inputs = ("input", "weight", "bias")
+    optional = ("bias",)
+    method = False
+    half = False
+    takes_out = False
+    dtypes = "ifc"
+
+    def canon(a, stride, padding, dilation, transposed, output_padding, groups):  # type: ignore[no-untyped-def]
+        dims = a.ndim - 2
+        stride = per_dim("convolution", "stride", stride, dims)
+        padding = per_dim("convolution", "padding", padding, dims, 0)
+        dilation = per_dim("convolution", "dilation", dilation, dims)
+        output_padding = per_dim("convolution", "output_padding", output_padding, dims, 0)
+        if groups < 1:
+            raise ValueRangeError(f"convolution: groups must be at least 1, got {groups}")
+        return stride, padding, dilation, bool(transposed), output_padding, groups
+
+    def forward(  # type: ignore[no-untyped-def]
+        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    ):
+        _check(input, weight, bias, stride, padding, dilation, transposed, groups)
+        if transposed:
+            sizes = tuple(
+                [
+                    (n - 1) * s - 2 * p + d * (k - 1) + e + 1
+                    for n, s, p, d, k, e in zip(input.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding)
+                ]
+            )  # fmt: skip
+            if min(sizes) < 0:
+                raise ShapeError(f"conv_transpose: the output would have sizes {sizes}; lower padding {padding}")
+            y = widened(
+                lambda x, w: kernel.convolve_transposed(x, w, sizes, stride, padding, dilation, groups), input, weight
+            )
+        else:
+            y = widened(lambda x, w: kernel.convolve(x, w, stride, padding, dilation, groups), input, weight)
+        if bias is not None:
+            np.add(y, bias.reshape(-1, *(1,) * len(stride)), out=y)
+        return y
+
+    def vjp_input(  # type: ignore[no-untyped-def]
+        g, weight, input_shape, stride, padding, dilation, transposed, groups
+    ):
+        none = (0,) * len(stride)
+        if not transposed:
+            rest = tuple(
+                n - ((m - 1) * s - 2 * p + d * (k - 1) + 1)
+                for n, m, s, p, d, k in zip(input_shape[2:], g.shape[2:], stride, padding, dilation, weight.shape[2:])
+            )
+            return ops.convolution(g, weight, None, stride, padding, dilation, True, rest, groups)
+        r = ops.convolution(g, weight, None, stride, padding, dilation, False, none, groups)
+        # An output_padding larger than the stride adds windows that no element of input made.
+        return r if r.shape == input_shape else r[tuple(slice(0, n) for n in input_shape)]
+
+    def vjp_weight(g, input, weight_shape, stride, padding, dilation, transposed, groups):  # type: ignore[no-untyped-def]
+        image, small = (g, input) if transposed else (input, g)
+        return ops.filter_gradient(image, small, tuple(weight_shape[2:]), stride, padding, dilation, groups)
+
+    vjp_bias = lambda g, weight: ops.bias_gradient(g, weight)
+
+    samples = lambda rng: [
+        (*(rng.standard_normal(s) for s in ((2, 2, 5), (3, 2, 3), 3)), 1, 1, 1, False, 0, 1),
+        (*(rng.standard_normal(s) for s in ((2, 4, 5, 4), (4, 2, 3, 2), 4)), (2, 1), (1, 0), (1, 2), False, 0, 2),
+        (*(rng.standard_normal(s) for s in ((2, 4, 3, 3), (4, 1, 3, 2), 2)), (2, 1), 1, 1, True, (1, 0), 2),
+        (rng.standard_normal((1, 2, 3, 4, 3)), rng.standard_normal((2, 2, 2, 2, 2)), None, 1, 0, 1, False, 0, 1),
+    ]
+
+
+def _check(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: Any, groups: Any) -> None:  # fmt: skip
+    """Raise what is wrong with the sizes or types of a convolution."""
+    name = "conv_transpose" if transposed else "conv"
+    dims = input.ndim - 2
+    if weight.ndim != input.ndim:
+        raise ShapeError(
+            f"{name}: input {input.shape} has {dims} spatial dimensions, and weight {weight.shape} {weight.ndim - 2}"
+        )
+    if (
+        weight.dtype is not input.dtype
+        or (bias is not None and bias.dtype is not input.dtype)
+        or input.dtype.kind == "b"
+    ):
+        check_dtypes(name, *(a for a in (input, weight, bias) if a is not None))
+    if weight.shape[0] % groups or not weight.shape[0]:
+        raise ShapeError(
+            f"{name}: weight.shape[0] must be divisible by groups, weight is {weight.shape}, groups {groups}"
+        )
+    channels = weight.shape[0] if transposed else weight.shape[1] * groups
+    if input.shape[1] != channels:
+        of = "weight.shape[0]" if transposed else "weight.shape[1] * groups"
+        raise ShapeError(
+            f"{name}: input {input.shape} has {input.shape[1]} channels, weight {weight.shape} with groups={groups} "
+            f"takes {channels}; input.shape[1] must equal {of}"
+        )
+    filters = weight.shape[1] * groups if transposed else weight.shape[0]
+    if bias is not None and bias.shape != (filters,):
+        raise ShapeError(f"{name}: bias must have shape ({filters},), one per output channel, got {bias.shape}")
+    if transposed:
+        return
+    for n, k, p, d in zip(input.shape[2:], weight.shape[2:], padding, dilation):
+        if n + 2 * p < d * (k - 1) + 1:
+            raise ShapeError(
+                f"{name}: the kernel is larger than the padded image: input {input.shape}, kernel {weight.shape[2:]}, "
+                f"padding {padding}, dilation {dilation}; raise padding or use a smaller kernel"
+            )
+
+
+@op
+class filter_gradient(Plain):
+    """Return the gradient of a convolution's filters from its input and the gradient of its output."""
+
+    inputs = ("input", "grad")
+    function = method = False
+    grad_fn = "ConvolutionBackwardBackward0"
+    half = False
+    takes_out = False
+
+    def forward(input, grad, kernel_size, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+        return widened(
+            lambda x, g: kernel.filter_gradient(x, g, kernel_size, stride, padding, dilation, groups), input, grad
+        )
+
+    def vjp_input(g, grad, input_shape, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+        rest = tuple(
+            n - ((m - 1) * s - 2 * p + d * (k - 1) + 1)
+            for n, m, s, p, d, k in zip(input_shape[2:], grad.shape[2:], stride, padding, dilation, g.shape[2:])
+        )
+        return ops.convolution(grad, g, None, stride, padding, dilation, True, rest, groups)
+
+    def vjp_grad(g, input, grad_shape, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+        r = ops.convolution(input, g, None, stride, padding, dilation, False, (0,) * len(stride), groups)
+        return r if r.shape == grad_shape else r[tuple(slice(0, n) for n in grad_shape)]
+
+    samples = lambda rng: [
+        (rng.standard_normal((2, 4, 5, 4)), rng.standard_normal((2, 4, 2, 2)), (3, 2), (2, 1), (0, 0), (1, 2), 2)
+    ]
+
+
+@op
+class bias_gradient(Plain):
+    """Return the gradient of a convolution's bias.
+
+    It does not depend on the filters; like PyTorch's it is recorded as if it did, so that all gradients of a convolution
+    can be differentiated together.
+    """
+
+    inputs = ("grad", "weight")
+    function = method = False
+    grad_fn = "ConvolutionBackwardBackward0"
+    half = False
+    takes_out = False
+    forward = lambda grad, weight: widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
+    vjp_grad = lambda g, grad_shape: ops.expand(ops.reshape(g, (1, -1, *(1,) * (len(grad_shape) - 2))), grad_shape)
+    vjp_weight = lambda g, weight: ops.zeros_of(g, weight.shape)
+    samples = lambda rng: [(rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 2, 2)))]
+
+
+# -- the public functions ---------------------------------------------------------------------------------------------
+
+
+def _batched(name: str, x: Any, dims: int) -> tuple[Any, bool]:
+    """Return the input with a batch dimension, and whether that was added."""
+    ndim = len(x.shape)
+    if ndim not in (dims + 1, dims + 2):
+        raise ShapeError(
+            f"{name}: input must be (N, C, {'D, H, W'[-3 * dims + 2 :]}) or without N, got {ndim} dimensions, {tuple(x.shape)}"
+        )
+    return (ops.unsqueeze(x, 0), True) if ndim == dims + 1 else (x, False)
+
+
+def _same(x: Any, weight: Any, stride: Any, dilation: Any, dims: int, name: str) -> tuple[Any, tuple[int, ...]]:
+    """Return the input and padding that keep the spatial sizes; what cannot be halved is added to the end."""
+    if max(per_dim(name, "stride", stride, dims)) > 1:
+        raise ValueRangeError(f"{name}: padding='same' needs stride 1, got stride={stride}")
+    total = [d * (k - 1) for d, k in zip(per_dim(name, "dilation", dilation, dims), weight.shape[2:])]
+    if any(t % 2 for t in total):
+        x = ops.constant_pad_nd(x, [p for t in reversed(total) for p in (0, t % 2)], 0)
+    return x, tuple(t // 2 for t in total)
+
+
+def _conv(dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    name = f"conv{dims}d"
+    x, added = _batched(name, input, dims)
+    if isinstance(padding, str):
+        if padding == "same":
+            x, padding = _same(x, weight, stride, dilation, dims, name)
+        elif padding == "valid":
+            padding = 0
+        else:
+            raise ValueRangeError(f"{name}: padding must be ints, 'same' or 'valid', got {padding!r}")
+    y = convolution(x, weight, bias, stride, padding, dilation, False, 0, groups)
+    return ops.squeeze(y, 0) if added else y
+
+
+def _conv_transpose(
+    dims: int, input: Any, weight: Any, bias: Any, stride: Any, padding: Any, extra: Any, groups: int, dilation: Any
+) -> Any:
+    name = f"conv_transpose{dims}d"
+    x, added = _batched(name, input, dims)
+    given = [
+        per_dim(name, w, v, dims, 0) for w, v in (("output_padding", extra), ("stride", stride), ("dilation", dilation))
+    ]
+    if any(e >= max(s, d) for e, s, d in zip(*given)):
+        raise ValueRangeError(
+            f"{name}: output_padding must be smaller than stride or dilation, got output_padding={extra}, stride={stride}, "
+            f"dilation={dilation}"
+        )
+    y = convolution(x, weight, bias, stride, padding, dilation, True, extra, groups)
+    return ops.squeeze(y, 0) if added else y
+
+
+@composite
+def conv1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Convolve sequences (N, C, L) with filters (O, C / groups, k); see `conv2d`."""
+    return _conv(1, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite
+def conv2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Convolve a batch of images with a bank of filters (cross-correlation).
+
+        out[n, o] = bias[o] + sum_c  input[n, c] ⋆ weight[o, c]
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (O, C / groups, kH, kW), dtype of input.
+        bias: (O,) or None.
+        stride: int or (int, int), at least 1, in elements.
+        padding: zeros added on every side, int or (int, int); "valid" for none, "same" for as many as keep the size.
+        dilation: distance between the elements of a window, int or (int, int).
+        groups: number of blocks that the channels are split into; each meets its own filters only.
+
+    Returns:
+        (N, O, H', W') with H' = (H + 2·padding − dilation·(kH − 1) − 1) // stride + 1; dtype of input.
+
+    Raises:
+        ShapeError: C does not equal weight.shape[1] × groups, or a window does not fit.
+
+    Reference: Dumoulin and Visin, arXiv:1603.07285.
+    """
+    return _conv(2, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite
+def conv3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
+) -> Any:
+    """Convolve volumes (N, C, D, H, W) with filters (O, C / groups, kD, kH, kW); see `conv2d`."""
+    return _conv(3, input, weight, bias, stride, padding, dilation, groups)
+
+
+@composite
+def conv_transpose1d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+) -> Any:  # fmt: skip
+    """Apply the transpose of `conv1d` to sequences (N, C, L); weight is (C, O / groups, k)."""
+    return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite
+def conv_transpose2d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+) -> Any:  # fmt: skip
+    """Apply the transpose of `conv2d`: every element of input adds a multiple of a filter to a window of the output.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+        weight: (C, O / groups, kH, kW), dtype of input.
+        output_padding: rows and columns added to one side of the output, smaller than stride or dilation.
+
+    Returns:
+        (N, O, H', W') with H' = (H − 1)·stride − 2·padding + dilation·(kH − 1) + output_padding + 1.
+    """
+    return _conv_transpose(2, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+@composite
+def conv_transpose3d(
+    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
+) -> Any:  # fmt: skip
+    """Apply the transpose of `conv3d` to volumes (N, C, D, H, W); weight is (C, O / groups, kD, kH, kW)."""
+    return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
+
+
+# -- windows as columns -----------------------------------------------------------------------------------------------
+
+
+class _Columns(Plain):
+    function = method = False
+    inputs = ("input",)
+    linear = True
+    half = False
+    dtypes = "bifc"
+
+
+@op
+class im2col(_Columns):
+    """Lay out the windows of images (N, C, H, W) as columns (N, C·kH·kW, windows)."""
+
+    grad_fn = "Im2ColBackward0"
+
+    def canon(a, *attrs):  # type: ignore[no-untyped-def]
+        if a.ndim not in (3, 4):
+            raise ShapeError(f"unfold: input must be (N, C, H, W) or (C, H, W), got shape {a.shape}")
+        return _window("unfold", *attrs)
+
+    def forward(input, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
+        x = input if input.ndim == 4 else input[None]
+        out = kernel.out_sizes(x.shape[2:], kernel_size, stride, padding, dilation)
+        if min(out) < 1:
+            raise ShapeError(f"unfold: no window of {kernel_size} fits into input {input.shape} with padding {padding}")
+        cols = kernel.columns(x, kernel_size, stride, padding, dilation)
+        return cols if input.ndim == 4 else cols[0]
+
+    def vjp_input(g, input_shape, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
+        return ops.col2im(g, tuple(input_shape[-2:]), kernel_size, dilation, padding, stride)
+
+    samples = lambda rng: [(rng.standard_normal((2, 2, 4, 5)), (2, 3), (1, 1), (1, 0), (2, 1))]
+
+
+@op
+class col2im(_Columns):
+    """Add up columns (N, C·kH·kW, windows) where their windows lie in images (N, C, H, W)."""
+
+    grad_fn = "Col2ImBackward0"
+
+    def canon(a, output_size, *attrs):  # type: ignore[no-untyped-def]
+        output_size = per_dim("fold", "output_size", output_size, 2)
+        kernel_size, dilation, padding, stride = _window("fold", *attrs)
+        count = kernel.out_sizes(output_size, kernel_size, stride, padding, dilation)
+        area = kernel_size[0] * kernel_size[1]
+        if a.ndim not in (2, 3) or a.shape[-2] % area or a.shape[-1] != count[0] * count[1]:
+            raise ShapeError(
+                f"fold: input must be (N, C·{area}, {count[0] * count[1]}) or without N for output_size {output_size} and "
+                f"kernel_size {kernel_size}, got {a.shape}"
+            )
+        return output_size, kernel_size, dilation, padding, stride
+
+    def forward(input, output_size, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
+        cols = input if input.ndim == 3 else input[None]
+        x = widened(lambda c: kernel.from_columns(c, output_size, kernel_size, stride, padding, dilation), cols)
+        return x if input.ndim == 3 else x[0]
+
+    def vjp_input(g, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
+        return ops.im2col(g, kernel_size, dilation, padding, stride)
+
+    samples = lambda rng: [(rng.standard_normal((2, 12, 15)), (4, 5), (2, 3), (1, 1), (1, 1), (2, 1))]
+
+
+def _window(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple[tuple[int, ...], ...]:
+    given = (("kernel_size", kernel_size, 1), ("dilation", dilation, 1), ("padding", padding, 0), ("stride", stride, 1))
+    return tuple(per_dim(name, what, value, 2, least) for what, value, least in given)
+
+
+def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Lay out the windows of images as columns.
+
+    Args:
+        input: (N, C, H, W) or (C, H, W).
+
+    Returns:
+        (N, C·kH·kW, windows), the windows in row order.
+    """
+    return im2col(input, kernel_size, dilation, padding, stride)
+
+
+def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
+    """Add up columns (N, C·kH·kW, windows) into images (N, C, *output_size): the adjoint of `unfold`."""
+    return col2im(input, output_size, kernel_size, dilation, padding, stride)
