@@ -20,9 +20,11 @@ from . import (
     expanding,
     extrema,
     extreme,
+    fill,
     index_put,
     indexing,
     join,
+    legacy,
     mask,
     math,
     matmul,
@@ -31,9 +33,12 @@ from . import (
     movement,
     place,
     power,
+    query,
+    ranges,
     rank,
     reduce,
     rounding,
+    sample,
     scan,
     scatter,
     search,
@@ -47,8 +52,9 @@ from . import (
     vector_norm,
     view_inplace,
     views,
+    window,
 )
-from .create import zeros_of as zeros_of
+from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
 from .install import install

@@ -12,7 +12,6 @@ from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, ValueRangeError
 from ..tensor import Tensor
 from .declare import composite
-from .fill import zeros_of as zeros_of
 from .values import Array, as_type, check_place, element_type, leaf, new_array, shared, warn_loss
 
 @composite

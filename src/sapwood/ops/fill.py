@@ -1,4 +1,4 @@
-"""Tensors of a given size: `zeros`, `ones`, `full`, `empty`, their `_like` and `new_` forms, `eye`, `fill_`, `zero_`."""
+"""Tensors of a given size: `zeros`, `ones`, `full`, `empty`, their `_like` and `new_` forms, `eye`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..node import LEAF, Node
 from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor, wrap
 from .declare import Movement, Op, composite, op, registry, zero
-from .inplace import in_place, rebase
+from .inplace import rebase
 from .slow import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
 
@@ -292,74 +292,28 @@ class full_like(_Like):
 
 
 @op
-class fill(Op):
-    """Return the input with every element replaced by `value`, a number or a tensor of no dimensions."""
-
-    inputs = ("input", "value")
-    kind = "elementwise"
-    scalars = True
-    half = False
-    dtypes = "bifc"
-    grad_fn = "FillBackward0 if isinstance(value, (bool, int, float, complex)) else FillBackward1"
-    samples = lambda rng: [(rng.standard_normal((2, 3)), 2.0), (rng.standard_normal((2, 3)), rng.standard_normal(()))]
-    vjp_input = zero
-    vjp_value = lambda g: g
-
-    def forward(input, value):
-        if np.ndim(value):
-            raise ShapeError(f"fill: value must be a number or have no dimensions, got shape {value.shape}")
-        return np.full_like(input, from_numbers("fill", [np.asarray(value).item()], dtypes.of_numpy(input.dtype))[0])
-
-
-@op
-class fill_with(Op):
-    """The in-place form of `fill` with a tensor, whose node PyTorch numbers on its own."""
-
-    inputs = ("input", "value")
-    half = False
-    function = method = False
-    grad_fn = "FillBackward3"
-    samples = lambda rng: [(rng.standard_normal((2, 3)), rng.standard_normal(()))]
-    forward = fill.op.forward
-    vjp_input = zero
-    vjp_value = lambda g: g
-
-
-@composite(name="fill_", method="fill_")
-def _fill_in_place(input: Tensor, value: Any) -> Tensor:
-    """Write `value`, a number or a tensor of no dimensions, over every element."""
-    if isinstance(value, Tensor):
-        filled: Tensor = in_place(registry["fill_with"], input, (value,), (), "fill_")
-        return filled
-    value = number("fill_", "value", value)
-    return overwrite(input, "fill_", "FillBackward2", lambda a: a.fill(_fitting("fill_", value, a)))
-
-
-def _fitting(name: str, value: Any, a: Array) -> Any:
-    return from_numbers(name, [value], dtypes.of_numpy(a.dtype))[0]
-
-
-@op
 class overwritten(Op):
-    """Stand for values that replaced the input's and owe it nothing: random numbers, zeros. The gradient is zero."""
+    """Stand for values that replaced the inputs and owe them nothing: random numbers. The gradients are zero."""
 
-    inputs = ("input",)
+    inputs = ("input", "other")
+    optional = ("other",)
     function = method = False
     half = False
+    smooth = False
     samples = lambda rng: [(rng.standard_normal((2, 3)),)]
-    forward = lambda input: input.copy()
+    forward = lambda input, other=None: input.copy()
     vjp_input = zero
+    vjp_other = zero
 
 
-def forgetting(name: str, source: Tensor, shape: tuple[int, ...]) -> Node:
-    """Return a node called `name` that sends zeros back to `source`."""
+def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
+    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`."""
     from .call import node_class
 
     node: Node = node_class(registry["overwritten"], name)()
-    edge = source._node
-    node.edges = (source if edge is LEAF else edge,)
-    node.saved = ((),)
-    node.shape, node.dtype, node.extra, node.seq = shape, source._array.dtype, None, next_seq()
+    node.edges = tuple(s if s._node is LEAF else s._node for s in sources)
+    node.saved = ((),) * len(sources)
+    node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()
     return node
 
 
@@ -376,14 +330,8 @@ def overwrite(tensor: Any, name: str, node_name: str, write: Callable[[Array], A
     write(tensor._array)
     alias.stamp(tensor, name)
     if recording and tensor._node is not None:
-        rebase(tensor, forgetting(node_name, tensor, tensor._array.shape))
+        rebase(tensor, forgetting(node_name, tensor._array, tensor))
     return tensor
-
-
-@composite(name="zero_", method="zero_")
-def _zero_in_place(input: Tensor) -> Tensor:
-    """Write zeros over every element."""
-    return overwrite(input, "zero_", "ZeroBackward0", lambda a: a.fill(0))
 
 
 # -- new --------------------------------------------------------------------------------------------------------------

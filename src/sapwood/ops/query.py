@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes
 from ..dtypes import dtype as Dtype
-from ..errors import ArgumentError, GradError
+from ..errors import ArgumentError
 from ..tensor import Tensor
 from .declare import composite
 
@@ -56,36 +56,10 @@ def is_inference(input: Tensor) -> bool:
 
 
 @composite(method=True)
-def is_conj(input: Tensor) -> bool:
-    """Return False: a conjugate is computed at once here, never put off."""
-    _tensor("is_conj", input)
-    return False
-
-
-@composite(method=True)
-def is_neg(input: Tensor) -> bool:
-    """Return False: a negative is computed at once here, never put off."""
-    _tensor("is_neg", input)
-    return False
-
-
-@composite(method=True)
 def is_distributed(input: Tensor) -> bool:
     """Return False: a tensor lives in one process."""
     _tensor("is_distributed", input)
     return False
-
-
-@composite(method=True)
-def is_nonzero(input: Tensor) -> bool:
-    """Return whether the only element differs from zero.
-
-    Raises:
-        GradError: the tensor has no or several elements.
-    """
-    if _tensor("is_nonzero", input)._array.size != 1:
-        raise GradError(f"is_nonzero: one element is expected, got shape {input._array.shape}; use .any() or .all()")
-    return bool(input._array.item())
 
 
 @composite(method=True)
