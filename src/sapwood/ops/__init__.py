@@ -48,7 +48,7 @@ from . import (
     view_inplace,
     views,
 )
-from .create import zeros_of as zeros_of
+from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
 from .install import install
