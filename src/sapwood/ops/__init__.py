@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    adaptive,
     arith,
     bitwise,
     cast,
@@ -17,6 +18,9 @@ from . import (
     conv,
     create,
     difference,
+    distance,
+    einsum,
+    embedding,
     expanding,
     extrema,
     extreme,
@@ -31,7 +35,9 @@ from . import (
     movement,
     ordering,
     place,
+    pool,
     power,
+    products,
     rank,
     reduce,
     rounding,
