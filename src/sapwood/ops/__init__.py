@@ -6,7 +6,6 @@ Formulas refer to ops as `ops.<name>`, so families need not import each other.
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any
 
 from . import (
@@ -26,7 +25,7 @@ from . import (
     expanding,
     extrema,
     extreme,
-    index_put,
+    index_write,
     indexing,
     join,
     mask,
@@ -35,6 +34,7 @@ from . import (
     matmul_rank,
     matrix_view,
     movement,
+    ordering,
     place,
     pool,
     power,
@@ -43,11 +43,10 @@ from . import (
     reduce,
     rounding,
     scan,
-    scatter,
+    scattering,
     search,
     slices,
     slicing,
-    sort,
     special_math,
     splitting,
     statistic,
@@ -56,7 +55,7 @@ from . import (
     view_inplace,
     views,
 )
-from .create import zeros_of as zeros_of
+from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
 from .install import install
@@ -72,7 +71,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-# A family's module may be called like an op in it (matmul, sort): formulas mean the op.
-_taken = {n for n, v in globals().items() if not isinstance(v, ModuleType)}
-globals().update({n: o.call for n, o in registry.items() if n not in _taken})
-globals().update({n: f for n, f in public.items() if n not in _taken})
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
+globals().update(public)
