@@ -22,6 +22,7 @@ from . import (
     distance,
     einsum,
     embedding,
+    embedding_bag,
     expanding,
     extrema,
     extreme,
