@@ -13,7 +13,16 @@ from ..ops.conv import (
     unfold,
 )
 
+# Activations, normalisation, dropout, resampling, losses.
+from . import functional_activation, functional_layers, functional_loss
+from .functional_activation import *
+from .functional_layers import *
+from .functional_loss import *
+
 __all__ = [
+    *functional_activation.__all__,
+    *functional_layers.__all__,
+    *functional_loss.__all__,
     "conv1d",
     "conv2d",
     "conv3d",

@@ -9,26 +9,39 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    activation,
+    activation_more,
+    activation_slope,
     arith,
+    attention,
+    batch_norm,
     bitwise,
     cast,
     compare,
     complex_parts,
     conv,
     create,
+    ctc,
     difference,
+    dropout,
     expanding,
     extrema,
     extreme,
     index_put,
     indexing,
     join,
+    loss,
+    loss_margin,
+    loss_more,
     mask,
     math,
     matmul,
     matmul_rank,
     matrix_view,
     movement,
+    norm,
+    number,
+    pad,
     place,
     power,
     rank,
@@ -39,14 +52,17 @@ from . import (
     search,
     slices,
     slicing,
+    softmax,
     sort,
     special_math,
     splitting,
     statistic,
     strided,
+    upsample,
     vector_norm,
     view_inplace,
     views,
+    vision,
 )
 from .create import zeros_of as zeros_of
 from .declare import public as public
@@ -64,5 +80,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-globals().update({n: f for n, f in public.items() if n not in globals()})
+# A function goes before the family of its name: `ops.softmax` is the function.
+globals().update(public)
 globals().update({n: o.call for n, o in registry.items() if n not in globals()})
