@@ -80,6 +80,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-# A function goes before the family of its name: `ops.softmax` is the function.
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
 globals().update(public)
-globals().update({n: o.call for n, o in registry.items() if n not in globals()})

@@ -40,6 +40,7 @@ class to_copy(Movement):
 
     takes_out = False
     function = method = False
+    casts = True
     # The engine converts a gradient to the type of the input.
     vjp_input = lambda g: g
     canon = lambda a, dtype, memory_format: (dtypes.as_dtype(dtype, "to").numpy, memory_format)
