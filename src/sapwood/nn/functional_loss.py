@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import ops
+from ..autograd.mode import no_grad
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..ops import loss, loss_more
 from ..ops.loss import REDUCTIONS, reduced, reduction_name
@@ -40,8 +41,9 @@ def _pair(name: str, input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         UserWarning,
         stacklevel=3,
     )
-    a, b = ops.broadcast_tensors(input, target)
-    return a, b
+    shape = ops.broadcast_shapes(tuple(input.shape), tuple(target.shape))
+    expanded = [t if tuple(t.shape) == tuple(shape) else ops.expand(t, shape) for t in (input, target)]
+    return expanded[0], expanded[1]
 
 
 def _weighted(name: str, terms: Tensor, weight: Tensor, reduction: str) -> Tensor:
@@ -339,12 +341,11 @@ def gaussian_nll_loss(
         elif not (var.dim() == len(shape) and all(a in (b, 1) for a, b in zip(var.shape, shape))):
             raise ShapeError(f"gaussian_nll_loss: var {tuple(var.shape)} does not fit input {shape}")
     reduction = _reduction("gaussian_nll_loss", None, None, reduction)
-    below = var < eps
-    bounded = ops.clone(var)
-    if bool(below._array.any()):
-        # As if var had been clamped outside the graph: the value changes, the gradient still reaches var.
-        bounded = bounded + (ops.where(below, eps, var) - var).detach()
-    terms = (ops.log(bounded) + (input - target) ** 2 / bounded) * 0.5
+    var = ops.clone(var)
+    # The bound changes the value only: gradients reach var as if it were not there.
+    with no_grad():
+        var.clamp_min_(eps)
+    terms = (ops.log(var) + (input - target) ** 2 / var) * 0.5
     return reduced(terms + 0.5 * math.log(2 * math.pi) if full else terms, reduction)
 
 

@@ -153,6 +153,7 @@ class soft_margin_loss(PairLoss):
     """Return log(1 + exp(-target · input)) for targets of 1 and -1."""
 
     dtypes = "fc"
+    half = False
 
     def forward(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
         return _reduced(np.log1p(np.exp(-target * input)), reduction)

@@ -6,10 +6,12 @@ import math
 from typing import Any
 
 from .. import ops
+from ..autograd.mode import no_grad
 from ..errors import ShapeError
 from ..tensor import Tensor
-from .declare import composite
+from .declare import composite, op
 from .loss import reduced, reduction_name
+from .vector_norm import linalg_vector_norm
 
 
 def _reduced(op: str, terms: Any, reduction: Any) -> Any:
@@ -43,7 +45,7 @@ def poisson_nll_loss(input: Any, target: Any, log_input: bool, full: bool, eps: 
 @composite
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: Any = 1) -> Any:
     """Return the distance `input` where target is 1, and what it lacks to `margin` where target is -1."""
-    apart = ops.clamp_min_number(margin - input, 0)
+    apart = ops.clamp_min_number(ops.number_minus(input, float(margin)), 0)
     zeros = ops.zeros_like(input)
     loss = ops.where(target != 1, apart, zeros) + ops.where(target != -1, input, zeros)
     return _reduced("hinge_embedding_loss", loss, reduction)
@@ -82,15 +84,23 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     square2 = ops.add_number(ops.sum(input2 * input2, dim), _COSINE_EPSILON)
     cos = dot / ops.sqrt(square1 * square2)
     zeros = ops.zeros_like(cos)
-    loss = ops.where(target == 1, 1 - cos, zeros)
+    loss = ops.where(target == 1, ops.number_minus(cos, 1), zeros)
     loss = loss + ops.where(target == -1, ops.clamp_min_number(cos - margin, 0), zeros)
     return _reduced("cosine_embedding_loss", loss, reduction)
+
+
+@op
+class norm_of_difference(linalg_vector_norm.op):  # type: ignore[name-defined, misc]
+    """Return the p-norm under the name that the graph shows for it inside distances."""
+
+    grad_fn = "NormBackward1"
+    samples = lambda rng: [(rng.standard_normal((2, 3)), 2, 1)]
 
 
 @composite
 def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
     """Return the p-norm of x1 - x2 + eps along the last dimension."""
-    return ops.norm(ops.add_number(x1 - x2, eps), p, -1, keepdim)
+    return norm_of_difference(ops.add_number(x1 - x2, float(eps)), p, -1, keepdim)
 
 
 @composite
@@ -99,10 +109,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
     out = sum(x1 / max(|x1|, eps) · x2 / max(|x2|, eps), dim)
     """
-    x1, x2 = ops.broadcast_tensors(x1, x2)
-    length1 = ops.clamp_min_number(ops.norm(x1, 2, dim, True), eps)
-    length2 = ops.clamp_min_number(ops.norm(x2, 2, dim, True), eps)
-    return ops.sum((x1 / length1) * (x2 / length2), dim)
+    if x1.shape != x2.shape:
+        x1, x2 = ops.broadcast_tensors(x1, x2)
+    lengths = [ops.clone(ops.norm(x, 2, dim, True)) for x in (x1, x2)]
+    # The bound changes the value only: gradients pass through the length itself.
+    with no_grad():
+        for length in lengths:
+            length.clamp_min_(eps)
+    return ops.sum((x1 / lengths[0]) * (x2 / lengths[1]), dim)
 
 
 def _check_dims(op: str, *tensors: Any) -> None:
@@ -200,6 +214,7 @@ __all__ = [
     "hinge_embedding_loss",
     "kl_div",
     "margin_ranking_loss",
+    "norm_of_difference",
     "pairwise_distance",
     "poisson_nll_loss",
     "triplet_margin_loss",

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from .declare import Fused, composite, op
@@ -243,6 +244,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
     if weight is not None and tuple(weight.shape) != shape:
         raise ShapeError(f"rms_norm: weight must have normalized_shape {shape}, got {tuple(weight.shape)}")
     eps = _machine_epsilon(input._array.dtype) if eps is None else eps
+    if input._array.dtype.itemsize == 2:
+        wide = rms_norm(ops.to(input, float32), shape, weight, eps)
+        return ops.to(wide, input.dtype)
     squares = ops.mean(ops.pow(input, 2), tuple(range(-len(shape), 0)), True)
     out = input * ops.rsqrt(ops.add_number(squares, eps))
     return out if weight is None else out * weight

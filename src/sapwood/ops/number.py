@@ -14,10 +14,10 @@ from .declare import Plain, Unary, op
 class WithNumber(Unary):
     """An elementwise function of a tensor and a number; for other families only."""
 
-    promote = None
+    promote = "given"
     function = method = inplace = False
     samples = lambda rng: [(rng.standard_normal((3, 4)), 0.5)]
-    dtypes = "fc"
+    dtypes = "bifc"
 
 
 def _fit(input, number):  # type: ignore[no-untyped-def]
@@ -33,6 +33,15 @@ class add_number(WithNumber):
     grad_fn = "AddBackward1"
     forward = lambda input, number: _fit(input, number) + number
     vjp_input = lambda g: g
+
+
+@op
+class number_minus(WithNumber):
+    """Subtract each element from a number."""
+
+    grad_fn = "SubBackward0"
+    forward = lambda input, number: number - _fit(input, number)
+    vjp_input = lambda g: -g
 
 
 @op
@@ -58,7 +67,6 @@ class clamp_min_number(WithNumber):
     """Replace elements below a number by it; elements equal to it keep their gradient."""
 
     grad_fn = "ClampMinBackward0"
-    dtypes = "f"
     forward = lambda input, number: np.maximum(input, input.dtype.type(number))
     formula = lambda input, number: ops.where(input < number, number, input)
     vjp_input = lambda g, input, number: ops.where(input >= number, g, 0)
@@ -80,4 +88,4 @@ class tied(Plain):
     vjp_other = lambda g, other_shape: ops.zeros_of(g, other_shape)
 
 
-__all__ = ["add_number", "clamp_min_number", "div_number", "mul_number", "tied"]
+__all__ = ["add_number", "clamp_min_number", "div_number", "mul_number", "number_minus", "tied"]

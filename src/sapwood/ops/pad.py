@@ -36,27 +36,11 @@ def _source(mode: str, n: int, before: int, after: int) -> Any:
     return (n - 1) - np.abs((n - 1) - np.abs(i))
 
 
-@op
-class index_pad(Movement):
-    """Pad the last dimensions with copies of the input's own elements.
-
-    Args:
-        mode: "reflect": mirrored at the border element; "replicate": the border element; "circular": from the far end.
-    """
+class IndexPad(Movement):
+    """Padding with copies of the input's own elements."""
 
     function = method = False
     dtypes = "fc"
-    grad_fn = (
-        "CopySlices if mode == 'circular' else "
-        "{2: ReflectionPad1DBackward0, 4: ReflectionPad2DBackward0, 6: ReflectionPad3DBackward0}[len(pad)] "
-        "if mode == 'reflect' else "
-        "{2: ReplicationPad1DBackward0, 4: ReplicationPad2DBackward0, 6: ReplicationPad3DBackward0}[len(pad)]"
-    )
-    samples = lambda rng: [
-        (rng.standard_normal((2, 3, 4)), (1, 2), "reflect"),
-        (rng.standard_normal((2, 3, 4)), (1, -1, 0, 2), "replicate"),
-        (rng.standard_normal((2, 3, 4)), (1, 2), "circular"),
-    ]
     vjp_input = lambda g, input, pad, mode: ops.index_unpad(g, input, pad, mode)
 
     def forward(input, pad, mode):  # type: ignore[no-untyped-def]
@@ -64,6 +48,29 @@ class index_pad(Movement):
         for dim, before, after in _sides(pad, input.ndim):
             out = out.take(_source(mode, input.shape[dim], before, after), axis=dim)
         return out
+
+
+@op
+class index_pad(IndexPad):
+    """Pad with the elements mirrored at the border ("reflect") or with the border element ("replicate")."""
+
+    grad_fn = (
+        "{2: ReflectionPad1DBackward0, 4: ReflectionPad2DBackward0, 6: ReflectionPad3DBackward0}[len(pad)] "
+        "if mode == 'reflect' else "
+        "{2: ReplicationPad1DBackward0, 4: ReplicationPad2DBackward0, 6: ReplicationPad3DBackward0}[len(pad)]"
+    )
+    samples = lambda rng: [
+        (rng.standard_normal((2, 3, 4)), (1, 2), "reflect"),
+        (rng.standard_normal((2, 3, 4)), (1, -1, 0, 2), "replicate"),
+    ]
+
+
+@op
+class circular_pad(IndexPad):
+    """Pad with elements from the far end."""
+
+    grad_fn = "CopySlices"
+    samples = lambda rng: [(rng.standard_normal((2, 3, 4)), (1, 2), "circular")]
 
 
 @op
@@ -122,7 +129,7 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         limit = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
         if max(before, after) > limit or n + before + after < 1:
             raise ShapeError(f"pad: mode {mode!r} allows at most {limit} for dimension {dim} of size {n}, got {(before, after)}")
-    return ops.index_pad(input, pad, mode)
+    return (ops.circular_pad if mode == "circular" else ops.index_pad)(input, pad, mode)
 
 
-__all__ = ["index_pad", "index_unpad", "pad"]
+__all__ = ["circular_pad", "index_pad", "index_unpad", "pad"]

@@ -94,6 +94,13 @@ _NAMES = (
 )
 
 
+def _as_input(out: Any, input: Any) -> Any:
+    """Return a new array of the input's type; integers are rounded, and kept in range where cubics overshoot."""
+    if input.dtype.kind == "u" and out.dtype.kind == "f":
+        out = np.floor(out + 0.5).clip(0, np.iinfo(input.dtype).max)
+    return out.astype(input.dtype, copy=out is input)
+
+
 @op
 class resample(Movement):
     """Interpolate the dimensions after the first two to `size`.
@@ -125,7 +132,7 @@ class resample(Movement):
                 continue
             terms = [out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])]
             out = sum(terms[1:], terms[0])
-        return out.astype(input.dtype, copy=out is input)
+        return _as_input(out, input)
 
 
 @op
