@@ -57,23 +57,53 @@ def largest(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Si
     at = np.empty(best.shape, np.int64)
     first, base, table = _positions(size, kernel, stride, padding, dilation, out)
     each = max(1, TILE // max(1, x.itemsize * prod(size)))
-    nans = x.dtype.kind == "f" and x.size > 0 and bool(np.isnan(x.max()))
     low = _lowest(x.dtype)
+    met = [_met(offset, stride, dilation, out) for offset in product(*map(range, kernel))]
     for a in range(0, len(planes), each):
         full = _filled(planes[a : a + each], out, kernel, stride, padding, dilation, low)
         top = best[a : a + each]
-        top[...] = low
-        choice = np.empty(top.shape, first.dtype)
-        choice[...] = first
-        for i, offset in enumerate(product(*map(range, kernel))):
-            v = full[(slice(None), *_met(offset, stride, dilation, out))]
-            better = v > top
-            if nans:
-                better |= v != v
-            np.copyto(top, v, where=better)
-            np.copyto(choice, first.dtype.type(i), where=better)
-        np.add(table[choice], base, out=at[a : a + each])
+        parts = [full[(slice(None), *region)] for region in met]
+        choice = _first_largest(parts, top, low)
+        if choice is None:
+            choice = _last_better(parts, top, low, first)
+        found = at[a : a + each]
+        np.take(table, choice, out=found, mode="clip")
+        np.add(found, base, out=found)
     return best.reshape(*lead, *out), at.reshape(*lead, *out)
+
+
+def _first_largest(parts: list[Array], top: Array, low: Any) -> Array | None:
+    """Put the largest of the parts into `top` and return which part it is from, the first of equals.
+
+    None if that takes more care: NaNs compare with nothing, and the lowest number may be padding.
+    """
+    count = len(parts)
+    if count > 255 or not top.size:
+        return None
+    top[...] = parts[0]
+    for part in parts[1:]:
+        np.maximum(top, part, out=top)
+    if not top.min() > low:
+        return None
+    rank = np.zeros(top.shape, np.uint8)
+    for i, part in enumerate(parts):
+        # The first part has the highest rank; products and maxima of bytes are much faster than masked copies.
+        np.maximum(rank, (part == top).view(np.uint8) * np.uint8(count - i), out=rank)
+    return np.subtract(np.uint8(count), rank, out=rank)
+
+
+def _last_better(parts: list[Array], top: Array, low: Any, first: Array) -> Array:
+    """Do the same one comparison after the other, from the first element inside the image; the last NaN wins."""
+    top[...] = low
+    choice = np.empty(top.shape, first.dtype)
+    choice[...] = first
+    for i, part in enumerate(parts):
+        better = part > top
+        if part.dtype.kind == "f":
+            better |= part != part
+        np.copyto(top, part, where=better)
+        np.copyto(choice, first.dtype.type(i), where=better)
+    return choice
 
 
 def _met(offset: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> Any:
