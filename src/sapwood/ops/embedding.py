@@ -13,6 +13,10 @@ from ..tensor import Tensor, wrap
 from .declare import Plain, op
 
 
+ROUNDS = 8
+"""Occurrences of a row that are added for all rows at once."""
+
+
 def check_indices(name: str, indices: Any, rows: int) -> None:
     """Raise unless `indices` are integers in [0, rows)."""
     if indices.dtype not in (np.int64, np.int32):
@@ -25,16 +29,29 @@ def check_indices(name: str, indices: Any, rows: int) -> None:
 def add_rows(indices: Any, values: Any, rows: int) -> Any:
     """Return a table of `rows` rows in which values[i] was added to row indices[i]."""
     width = values.shape[1]
-    kind = values.dtype.kind
-    dt = np.float32 if values.dtype.itemsize == 2 and kind in "fV" else values.dtype
+    wanted = values.dtype
+    dt = np.dtype(np.float32) if wanted.itemsize == 2 and wanted.kind in "fV" else wanted
     out = np.zeros((rows, width), dt)
     if not indices.size or not width:
-        return out.astype(values.dtype)
+        return out.astype(wanted)
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    out[ordered[starts]] = np.add.reduceat(values[order].astype(dt, copy=False), starts, axis=0)
-    return out.astype(values.dtype, copy=False)
+    counts = np.diff(np.append(starts, ordered.size))
+    often = np.argsort(-counts, kind="stable")
+    starts, counts = starts[often], counts[often]
+    values = values[order].astype(dt, copy=False)
+    sums = values[starts]
+    # First all second values, all third ones …, which is fast for rows met a few times; then row by row.
+    for r in range(1, ROUNDS):
+        more = int(np.searchsorted(-counts, -r))
+        if not more:
+            break
+        sums[:more] += values[starts[:more] + r]
+    for i in range(int(np.searchsorted(-counts, -ROUNDS))):
+        sums[i] += np.add.reduce(values[starts[i] + ROUNDS : starts[i] + counts[i]])
+    out[ordered[starts]] = sums
+    return out.astype(wanted, copy=False)
 
 
 @op
