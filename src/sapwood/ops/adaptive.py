@@ -265,6 +265,11 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, ratio
     x = ops.unsqueeze(input, 0) if single else input
     if samples is None:
         samples = wrap(rand((x.shape[0], x.shape[1], dims), x._array.dtype))
+    elif len(samples.shape) != 3 or samples.shape[0] < x.shape[0] or tuple(samples.shape[1:]) != (x.shape[1], dims):
+        raise ShapeError(
+            f"{name}: _random_samples must be (at least {x.shape[0]}, {x.shape[1]}, {dims}), got {tuple(samples.shape)}"
+        )
+    samples = samples[: x.shape[0]]
     # In two dimensions the first number places the columns; in three each dimension has its own.
     samples = ops.flip(samples, (2,)) if dims == 2 else samples
     best, at = fractional_max_pool(x, samples, size, out)

@@ -12,7 +12,6 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor, wrap
 from .declare import Plain, op
 
-
 ROUNDS = 8
 """Occurrences of a row that are added for all rows at once."""
 

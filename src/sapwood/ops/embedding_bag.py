@@ -63,12 +63,14 @@ class bag_reduction(Plain):
         used, own = indices[: bag.size][kept], bag[kept]
         sizes = np.bincount(own, minlength=count)
         rows = weight[used]
-        if per_sample_weights is not None:
-            rows = rows * per_sample_weights[: bag.size][kept][:, None]
         if mode == 2:
             best, at = _largest(rows, own, used, count)
             return best, bag, sizes, at
-        out = widened(lambda r: add_rows(own, r, count), rows)
+        if per_sample_weights is None:
+            out = widened(lambda r: add_rows(own, r, count), rows)
+        else:
+            factors = per_sample_weights[: bag.size][kept][:, None]
+            out = widened(lambda r, f: add_rows(own, r * f, count), rows, factors)
         if mode == 1:
             out = (out / np.maximum(sizes, 1)[:, None]).astype(out.dtype)
         return out, bag, sizes, sizes
