@@ -7,6 +7,7 @@ fails; outputs are wrapped, recorded, and copied into `out=` where that was give
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -401,7 +402,12 @@ def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -
     if len(names) == 1:
         return node_class(op, names[0])
     scope = dict(zip(op.attrs, attrs)) | dict(zip(input_names(op), inputs)) | {n: n for n in names}
-    return node_class(op, eval(node_expression(op), {"isinstance": isinstance, "type": type}, scope))
+    return node_class(op, eval(_compiled(node_expression(op)), {"isinstance": isinstance, "type": type}, scope))
+
+
+@cache
+def _compiled(expression: str) -> Any:
+    return compile(expression, "<name of a node>", "eval")
 
 
 def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:
