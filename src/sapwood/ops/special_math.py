@@ -83,11 +83,15 @@ class special_erfcx(Unary):
     dtypes = "bif"
 
 
+def _lgamma(input: Any) -> Any:
+    return np.where(input == -np.inf, np.inf, scipy("gammaln")(input)).astype(input.dtype)
+
+
 @op
 class lgamma(Unary):
     """Return the logarithm of the absolute value of the gamma function."""
 
-    forward = _one("gammaln")
+    forward = _lgamma
     vjp_input = lambda g, input: g * ops.digamma(input)
     domain = (0.3, 4.0)
     dtypes = "bif"
@@ -149,7 +153,9 @@ def _trigamma(input: Any) -> Any:
     left = x < 0.5
     y = np.where(left, 1 - x, x)
     right = scipy("zeta")(2, y)
-    return np.where(left, -right + (np.pi / np.sin(np.pi * x)) ** 2, right).astype(input.dtype)
+    # The sine in the input's own type: near the poles its rounding decides, and PyTorch's has it.
+    sine = np.sin(np.pi * input).astype(np.float64)
+    return np.where(left, -right + (np.pi / sine) ** 2, right).astype(input.dtype)
 
 
 @op
