@@ -71,6 +71,8 @@ class Op:
     "all" for every one."""
     half: bool = True
     """Whether 16-bit floats compute in float32 and round once at the end."""
+    casts: bool = False
+    """Whether an attribute may make the output of a type that cannot carry a gradient, which then ends here."""
     view: bool = False
     """Whether the output shares the input's memory."""
 

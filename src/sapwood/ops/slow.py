@@ -212,8 +212,10 @@ def _in_order(
     values = dict(zip(input_names(op), arrays)) | dict(zip(op.attrs, attrs))
     if usual and isinstance(op.forward, np.ufunc):
         return [values[n] for n in input_names(op)], {}
-    positional = [values[n] for n, _, keyword_only in op.params if not keyword_only]
-    return positional, {n: values[n] for n, _, keyword_only in op.params if keyword_only}
+    # A forward that is right for the usual values does not take those attributes.
+    taken = [(n, keyword_only) for n, _, keyword_only in op.params if not (usual and n in op.usual)]
+    positional = [values[n] for n, keyword_only in taken if not keyword_only]
+    return positional, {n: values[n] for n, keyword_only in taken if keyword_only}
 
 
 def _narrow(arrays: tuple[Any, ...]) -> Any:
@@ -436,8 +438,21 @@ def _into(op: type[Op], inputs: Any, result: Any, out: Any) -> Any:
     if len(outs) != len(results):
         raise ArgumentError(f"{op.name}: out must hold {len(results)} tensors, got {len(outs)}")
     for o, r in zip(outs, results):
+        if op.kind == "movement":
+            _refuse_overlap(op, inputs, o)
         write_out(op.name, o, asarray(r))
     return out if isinstance(out, Tensor) else return_type(op)(outs) if op.outs else tuple(outs)
+
+
+def _refuse_overlap(op: type[Op], inputs: Any, out: Any) -> None:
+    """Raise if `out` shares memory with an input: elements move, so they would be read after they were written."""
+    for x in _flatten(op, inputs):
+        if (
+            isinstance(x, Tensor)
+            and isinstance(out, Tensor)
+            and (x is out or np.may_share_memory(x._array, out._array))
+        ):
+            raise ShapeError(f"{op.name}: out shares memory with an input; pass a tensor of its own")
 
 
 def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
@@ -446,6 +461,8 @@ def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
         raise ArgumentError(f"{name}: out must be a tensor, got {type(out).__name__}")
     if get_mode() & GRAD and out._node is not None:
         raise GradError(f"{name}: out requires grad, and what is written into it is not recorded; pass a plain tensor")
+    if alias.overlaps_itself(out._array):
+        raise ShapeError(f"{name}: several elements of out share one memory location (it was expanded); clone it first")
     source, target = dtypes.of_numpy(result.dtype), out.dtype
     if source.category > target.category:
         raise DtypeError(f"{name}: the result is {source.name} and cannot be written into out of type {target.name}")
