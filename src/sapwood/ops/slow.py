@@ -7,6 +7,7 @@ fails; outputs are wrapped, recorded, and copied into `out=` where that was give
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -397,13 +398,21 @@ def _values(op: type[Op], arrays: Any, attrs: Any, results: tuple[Any, ...]) -> 
 
 
 def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    from .call import node_class, node_expression, node_names
+    from .call import node_class
 
-    names = node_names(op)
+    names, expression = _node_choice(op)
     if len(names) == 1:
         return node_class(op, names[0])
     scope = dict(zip(op.attrs, attrs)) | dict(zip(input_names(op), inputs)) | {n: n for n in names}
-    return node_class(op, eval(node_expression(op), {"isinstance": isinstance, "type": type}, scope))
+    return node_class(op, eval(expression, {"isinstance": isinstance, "type": type}, scope))
+
+
+@cache
+def _node_choice(op: type[Op]) -> tuple[list[str], Any]:
+    """Return the names an op's node may have, and the compiled expression that picks one."""
+    from .call import node_expression, node_names
+
+    return node_names(op), compile(node_expression(op), f"<node of {op.name}>", "eval")
 
 
 def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:
