@@ -14,11 +14,15 @@ from .reduce import one_dim
 from .selection import resolve, top
 
 
+_FEW = 2048
+"""Elements from which packing keys pays for its many calls."""
+
+
 def order(a: Any, dim: int, descending: bool) -> Any:
     """Return the indices that sort `a` along `dim`: equals stay in order, NaN counts as the largest."""
     if a.dtype.kind == "V" or a.dtype.name == "bfloat16":
         a = a.astype(np.float32)
-    key = _key(a, descending)
+    key = _key(a, descending) if a.size > _FEW else None
     n = a.shape[dim]
     if key is None:
         if not descending:

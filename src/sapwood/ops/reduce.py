@@ -103,6 +103,8 @@ def _reduced(name: str) -> Any:
     """Return a canon for (dim, keepdim, dtype)."""
 
     def canon(a: Any, dim: Any, keepdim: Any, dtype: Any) -> tuple[Any, ...]:
+        if keepdim is not False and keepdim is not True:
+            raise ArgumentError(f"{name}: keepdim must be a bool, got {keepdim!r}; several dims are given as a tuple")
         if dim is not None:
             dim = dims_of(name, a, dim)
         return dim, keepdim, dtype if dtype is None else as_dtype(dtype, name)

@@ -11,7 +11,7 @@ from numpy import ndarray
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
-from .declare import Plain, composite, op
+from .declare import Plain, composite, op, todo
 from .extreme import places
 from .reduce import one_dim
 
@@ -168,6 +168,7 @@ class scatter_combine(Plain):
     function = method = False
     dtypes = "bifc"
     grad_fn = "NotImplemented"
+    vjp_input = vjp_src = todo
     canon = lambda a, dim, reduce: (one_dim("scatter", a, dim), reduce)
     samples = lambda rng: [
         (rng.standard_normal((2, 3)), 1, np.array([[0, 0]]), rng.standard_normal((2, 2)), "multiply"),
