@@ -50,6 +50,7 @@ from . import (
     splitting,
     statistic,
     strided,
+    truth,
     vector_norm,
     view_inplace,
     views,

@@ -205,7 +205,7 @@ def _signature(op: type[Op], method: str | None) -> str:
         if keyword_only and not star:
             parts.append("*")
             star = True
-        # Where axis= may stand for a required dim, dim and what follows it get a default: canon or the checks refuse it.
+        # axis= may stand for a required dim: dim and what follows it get a default; canon and the checks refuse None.
         renamed = renamed or (method is None and n == "dim" and op.canon is not None)
         required = f"{n}=None" if renamed else n
         parts.append(required if default is REQUIRED else f"{n}=default_{n}")

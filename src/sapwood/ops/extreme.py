@@ -1,4 +1,4 @@
-"""Largest and smallest: `max`, `min`, `amax`, `amin`, `aminmax`, `argmax`, `argmin`, and how a chosen element's gradient returns."""
+"""Largest and smallest: `max`, `amax`, `aminmax`, `argmax` and kin, and how a chosen element's gradient returns."""
 
 from __future__ import annotations
 
@@ -262,7 +262,7 @@ def max_of(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Return the largest element; with `dim`, (values, indices) along it; with a second tensor, the larger of each pair.
+    """Return the largest element; with `dim`, (values, indices) along it; with a tensor, the larger of each pair.
 
     Args:
         input: real.
@@ -286,7 +286,7 @@ def min_of(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Return the smallest element; with `dim`, (values, indices) along it; with a second tensor, the smaller of each pair.
+    """Return the smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of each pair.
 
     Args:
         input: real.

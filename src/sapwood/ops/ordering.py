@@ -13,7 +13,6 @@ from .extreme import check_ordered, place, places
 from .reduce import one_dim
 from .selection import resolve, top
 
-
 _FEW = 2048
 """Elements from which packing keys pays for its many calls."""
 

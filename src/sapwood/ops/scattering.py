@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
 from .declare import Plain, composite, op, todo
 from .extreme import places
 from .reduce import one_dim
@@ -387,34 +387,3 @@ class scatter_reduce(Plain):
 
         at = Spot(dim, index, scatter_add, gather, scatter_value, lambda x, d, i, s: again(x, s))
         return reduce_back(g, needs, input, src, out, reduce, include_self, at)
-
-
-@composite(method=True)
-def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
-    """Take elements along `dim`; sizes elsewhere broadcast. Without `dim`, from the flattened tensor.
-
-    Args:
-        indices: int64, as many dimensions as input; with `dim` they count modulo its size.
-    """
-    if indices._array.dtype != np.int64:
-        raise DtypeError(f"take_along_dim: indices must be int64, got {indices.dtype.name}")
-    if dim is None:
-        return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
-    n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
-    if n:
-        indices = wrap(np.asarray(indices._array % n))
-    if input.ndim != indices.ndim:
-        raise ShapeError(
-            f"take_along_dim: indices must have as many dimensions as input, got {indices.ndim} and {input.ndim}"
-        )
-    d = one_dim("take_along_dim", input._array, dim)
-    common = np.broadcast_shapes(
-        tuple(1 if k == d else n for k, n in enumerate(input.shape)),
-        tuple(1 if k == d else n for k, n in enumerate(indices.shape)),
-    )
-
-    def spread(t: Any) -> Any:
-        shape = tuple(t.shape[d] if k == d else n for k, n in enumerate(common))
-        return t if tuple(t.shape) == shape else ops.expand(t, shape)
-
-    return gather(spread(input), d, spread(indices), out=out)
