@@ -25,7 +25,7 @@ def order(a: Any, dim: int, descending: bool) -> Any:
     n = a.shape[dim]
     if key is None:
         if not descending:
-            return np.argsort(a, dim, kind="stable")
+            return a.argsort(dim, "stable")
         turned = np.flip(np.argsort(np.flip(a, dim), dim, kind="stable"), dim)
         return n - 1 - turned
     # Values of 32 bits sort several times faster as whole numbers that carry their position in the low half.

@@ -27,7 +27,14 @@ def check_index(op: str, index: Any, size: int, dim: int, error: Any = ValueRang
     """
     if index.dtype.kind != "i" or index.dtype.itemsize < 4:
         raise DtypeError(f"{op}: index must be int64 or int32, got {index.dtype.name}; use index.long()")
-    if index.size and (np.minimum.reduce(index, None) < low or np.maximum.reduce(index, None) >= size):
+    if not index.size:
+        return
+    if low:
+        wrong = np.minimum.reduce(index, None) < low or np.maximum.reduce(index, None) >= size
+    else:
+        # As unsigned numbers, negative ones are too large: one look serves both ends.
+        wrong = np.maximum.reduce(index.view(f"u{index.dtype.itemsize}"), None) >= size
+    if wrong:
         bad = index[(index < low) | (index >= size)].flat[0]
         raise error(f"{op}: index {bad} is out of range for dimension {dim} of size {size}")
 
