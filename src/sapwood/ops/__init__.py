@@ -70,6 +70,7 @@ from . import (
     splitting,
     statistic,
     strided,
+    truth,
     upsample,
     vector_norm,
     view_inplace,
