@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    adaptive,
     arith,
     bitwise,
     cast,
@@ -17,10 +18,13 @@ from . import (
     conv,
     create,
     difference,
+    distance,
+    einsum,
+    embedding,
     expanding,
     extrema,
     extreme,
-    index_put,
+    index_write,
     indexing,
     join,
     mask,
@@ -29,17 +33,19 @@ from . import (
     matmul_rank,
     matrix_view,
     movement,
+    ordering,
     place,
+    pool,
     power,
+    products,
     rank,
     reduce,
     rounding,
     scan,
-    scatter,
+    scattering,
     search,
     slices,
     slicing,
-    sort,
     special_math,
     splitting,
     statistic,
@@ -48,7 +54,7 @@ from . import (
     view_inplace,
     views,
 )
-from .create import zeros_of as zeros_of
+from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
 from .install import install
