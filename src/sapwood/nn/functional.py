@@ -43,3 +43,8 @@ from ..ops.pool import max_pool3d as max_pool3d
 from ..ops.pool import max_pool3d_with_indices as max_pool3d_with_indices
 from ..ops.products import bilinear as bilinear
 from ..ops.products import linear as linear
+
+# Activations, normalisation, dropout, resampling, losses.
+from .functional_activation import *
+from .functional_layers import *
+from .functional_loss import *

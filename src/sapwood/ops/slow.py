@@ -211,8 +211,10 @@ def _in_order(
     values = dict(zip(input_names(op), arrays)) | dict(zip(op.attrs, attrs))
     if usual and isinstance(op.forward, np.ufunc):
         return [values[n] for n in input_names(op)], {}
-    positional = [values[n] for n, _, keyword_only in op.params if not keyword_only]
-    return positional, {n: values[n] for n, _, keyword_only in op.params if keyword_only}
+    # A forward that is right for the usual values does not take those attributes.
+    taken = [(n, keyword_only) for n, _, keyword_only in op.params if not (usual and n in op.usual)]
+    positional = [values[n] for n, keyword_only in taken if not keyword_only]
+    return positional, {n: values[n] for n, keyword_only in taken if keyword_only}
 
 
 def _narrow(arrays: tuple[Any, ...]) -> Any:
