@@ -23,7 +23,8 @@ class Adafactor(Optimizer):
 
         β   = t^beta2_decay,    ρ = min(lr, 1/√t),    α = max(eps[1], rms(p)) · ρ
         p   = p (1 − lr · weight_decay)
-        matrices:  r += β (mean over columns of g² − r),  c += β (mean over rows of g² − c),  V = r c / max(mean r, eps[0])
+        matrices:  r += β (mean over columns of g² − r),  c += β (mean over rows of g² − c)
+                   V  = r c / max(mean r, eps[0])
         vectors:   V += β (g² − V)
         u   = g / max(√V, eps[0])
         p  −= α · u / max(1, rms(u) / d)

@@ -68,7 +68,7 @@ class Elementwise(Optimizer):
         raise NotImplementedError
 
     def _decay(self, group: Group) -> tuple[float, float]:
-        """Return (L2, factor): what is added to the gradient per unit of parameter, and what the parameter shrinks by."""
+        """Return (L2, factor): added to the gradient per unit of parameter, and what the parameter shrinks by."""
         return number(group["weight_decay"]), 1.0
 
     @staticmethod

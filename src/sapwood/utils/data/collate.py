@@ -50,8 +50,8 @@ def default_collate(batch: list[Any]) -> Any:
     """Return a list of samples as one batch.
 
     Tensors and NumPy arrays are stacked along a new first dimension; floats become a float64 tensor, ints an int64
-    one; text stays a list; mappings and sequences are collated entry by entry and keep their type, but for tuples, which
-    become lists.
+    one; text stays a list; mappings and sequences are collated entry by entry and keep their type, but for tuples,
+    which become lists.
 
     Raises:
         ShapeError: tensors of different shapes, or sequences of different lengths.
@@ -97,8 +97,8 @@ def collate(batch: list[Any], *, collate_fn_map: dict[Any, Callable[..., Any]] |
         entries = [below(samples) for samples in zip(*batch)]
         return entries if isinstance(first, tuple) else _sequence(first, entries)
     raise ArgumentError(
-        f"default_collate: samples must be tensors, arrays, numbers, text, dicts or lists of them, got {kind.__name__}; "
-        "pass a collate_fn"
+        f"default_collate: samples must be tensors, arrays, numbers, text, dicts or lists of them, got "
+        f"{kind.__name__}; pass a collate_fn"
     )
 
 
@@ -142,9 +142,7 @@ def collate_tensor_fn(batch: Any, *, collate_fn_map: Any = None) -> Tensor:
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: Any = None) -> Any:
     """Stack NumPy arrays into a tensor."""
     if batch[0].dtype.kind in NO_NUMBERS:
-        raise ArgumentError(
-            f"default_collate: arrays must hold numbers, got dtype {batch[0].dtype}; pass a collate_fn"
-        )
+        raise ArgumentError(f"default_collate: arrays must hold numbers, got dtype {batch[0].dtype}; pass a collate_fn")
     return collate([as_tensor(b) for b in batch], collate_fn_map=collate_fn_map)
 
 

@@ -33,14 +33,11 @@ class Dataset(Generic[T]):
         return ConcatDataset([self, other])
 
 
-class IterableDataset(Dataset[T]):
+class IterableDataset(Dataset[T], Iterable[T]):
     """Samples that come one after the other: a subclass writes `__iter__`.
 
     With several workers each iterates over its own copy; `get_worker_info` tells a copy which part is its own.
     """
-
-    def __iter__(self) -> Iterator[T]:
-        raise MissingError(f"{type(self).__name__}: a subclass of IterableDataset writes its own __iter__()")
 
     def __add__(self, other: Dataset[Any]) -> Any:
         return ChainDataset([self, other])
@@ -84,7 +81,9 @@ class StackDataset(Dataset[Any]):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if args and kwargs:
-            raise ValueRangeError("StackDataset: pass datasets by position (for tuples) or by name (for dicts), not both")
+            raise ValueRangeError(
+                "StackDataset: pass datasets by position (for tuples) or by name (for dicts), not both"
+            )
         if not (args or kwargs):
             raise ValueRangeError("StackDataset: expected at least one dataset, got none")
         lengths = [len(d) for d in (args or kwargs.values())]

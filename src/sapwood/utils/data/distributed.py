@@ -6,8 +6,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from ... import random
 from ...errors import ValueRangeError
+from ...random import Generator
+from ...random import arrays as streams
 from .sampler import Sampler
 
 
@@ -55,8 +56,8 @@ class DistributedSampler(Sampler[int]):
     def __iter__(self) -> Iterator[int]:
         n = len(self.dataset)
         if self.shuffle:
-            generator = random.Generator().manual_seed(self.seed + self.epoch)
-            indices = random.randperm(n, generator=generator).tolist()
+            generator = Generator().manual_seed(self.seed + self.epoch)
+            indices = streams.randperm(n, generator=generator).tolist()
         else:
             indices = list(range(n))
         if not self.drop_last and n:

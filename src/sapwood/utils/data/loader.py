@@ -38,8 +38,8 @@ class DataLoader(Generic[T]):
         shuffle: take the samples in random order.
         sampler: gives the indices instead.
         batch_sampler: gives lists of indices instead; excludes batch_size, shuffle, sampler and drop_last.
-        num_workers: processes that load; 0 loads in this one. They are started afresh, not forked, so what they need must
-            be picklable, and a script must start its work under `if __name__ == "__main__":`.
+        num_workers: processes that load; 0 loads in this one. They are started afresh, not forked, so what they need
+            must be picklable, and a script must start its work under `if __name__ == "__main__":`.
         collate_fn: makes a batch of a list of samples; None for `default_collate`, `default_convert` without batches.
         pin_memory: accepted; there is no accelerator to pin for.
         drop_last: leave out a last batch that is not full.
@@ -174,6 +174,10 @@ class DataLoader(Generic[T]):
         return self.batch_sampler if self._auto_collation else self.sampler
 
     def __iter__(self) -> LoaderIterator:
+        if self.pin_memory:
+            warnings.warn(
+                "DataLoader: pin_memory has no effect, since there is no accelerator", UserWarning, stacklevel=2
+            )
         if self.num_workers == 0:
             return SingleProcess(self)
         if not self.persistent_workers:
@@ -206,10 +210,6 @@ class DataLoader(Generic[T]):
                 "loading may become slower",
                 UserWarning,
                 stacklevel=3,
-            )
-        if self.pin_memory:
-            warnings.warn(
-                "DataLoader: pin_memory has no effect, since there is no accelerator", UserWarning, stacklevel=3
             )
 
 

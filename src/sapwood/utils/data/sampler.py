@@ -8,9 +8,11 @@ from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from ... import ops, random
+from ... import ops
 from ...dtypes import float64
 from ...errors import ArgumentError, ValueRangeError
+from ...random import Generator
+from ...random import arrays as streams
 from ...tensor import Tensor, wrap
 
 T = TypeVar("T", covariant=True)
@@ -18,7 +20,7 @@ T = TypeVar("T", covariant=True)
 
 def draw_seed(generator: Any = None) -> int:
     """Draw a seed of 63 bits."""
-    return int(random.random_(np.empty((), np.int64), generator=generator))
+    return int(streams.random_(np.empty((), np.int64), generator=generator))
 
 
 def _whole(op: str, name: str, value: Any) -> None:
@@ -27,7 +29,7 @@ def _whole(op: str, name: str, value: Any) -> None:
 
 
 class Sampler(Generic[T]):
-    """Indices in the order in which samples are wanted: a subclass writes `__iter__`, and `__len__` where it knows it."""
+    """Indices in the order in which samples are wanted: a subclass writes `__iter__`, and `__len__` if it can."""
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError(f"{type(self).__name__}: a subclass of Sampler writes its own __iter__()")
@@ -83,16 +85,16 @@ class RandomSampler(Sampler[int]):
         n, count = len(self.data_source), self.num_samples
         generator = self.generator
         if generator is None:
-            generator = random.Generator().manual_seed(draw_seed())
+            generator = Generator().manual_seed(draw_seed())
         if self.replacement:
             # In portions of 32, as PyTorch draws them: what a shared generator gives to others depends on it.
             for _ in range(count // 32):
-                yield from random.randint(0, n, (32,), generator=generator).tolist()
-            yield from random.randint(0, n, (count % 32,), generator=generator).tolist()
+                yield from streams.randint(0, n, (32,), generator=generator).tolist()
+            yield from streams.randint(0, n, (count % 32,), generator=generator).tolist()
         else:
             for _ in range(count // n):
-                yield from random.randperm(n, generator=generator).tolist()
-            yield from random.randperm(n, generator=generator).tolist()[: count % n]
+                yield from streams.randperm(n, generator=generator).tolist()
+            yield from streams.randperm(n, generator=generator).tolist()[: count % n]
 
     def __len__(self) -> int:
         return self.num_samples
@@ -106,7 +108,7 @@ class SubsetRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        for i in random.randperm(len(self.indices), generator=self.generator).tolist():
+        for i in streams.randperm(len(self.indices), generator=self.generator).tolist():
             yield self.indices[i]
 
     def __len__(self) -> int:
@@ -128,9 +130,7 @@ class WeightedRandomSampler(Sampler[int]):
 
     weights: Tensor
 
-    def __init__(
-        self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None
-    ) -> None:
+    def __init__(self, weights: Any, num_samples: int, replacement: bool = True, generator: Any = None) -> None:
         _whole("WeightedRandomSampler", "num_samples", num_samples)
         if not isinstance(replacement, bool):
             raise ValueRangeError(f"WeightedRandomSampler: replacement must be a bool, got {replacement!r}")
@@ -147,9 +147,7 @@ class WeightedRandomSampler(Sampler[int]):
         self.generator = generator
 
     def __iter__(self) -> Iterator[int]:
-        drawn = random.multinomial(
-            self.weights._array, self.num_samples, self.replacement, generator=self.generator
-        )
+        drawn = streams.multinomial(self.weights._array, self.num_samples, self.replacement, generator=self.generator)
         yield from drawn.tolist()
 
     def __len__(self) -> int:

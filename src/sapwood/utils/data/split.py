@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any
 
-from ... import random
 from ...errors import ValueRangeError
+from ...random import arrays as streams
 from .dataset import Subset
 
 
@@ -35,7 +35,7 @@ def random_split(dataset: Any, lengths: Sequence[float], generator: Any = None) 
             f"random_split: lengths sum to {sum(counts)}, but the dataset has {len(dataset)} samples; shares must sum "
             "to 1"
         )
-    order = random.randperm(sum(counts), generator=generator).tolist()
+    order = streams.randperm(sum(counts), generator=generator).tolist()
     return [Subset(dataset, order[end - count : end]) for end, count in zip(accumulate(counts), counts)]
 
 

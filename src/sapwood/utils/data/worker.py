@@ -9,6 +9,7 @@ Messages to a worker: (TASK, index), (RESUME, None); the pipe's end means stop. 
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 import queue
 import random as python_random
@@ -77,10 +78,8 @@ def run(conn: Any, job: Job) -> None:
     threading.Thread(target=_receive, args=(conn, tasks), daemon=True).start()
     sender = threading.Thread(target=_send, args=(conn, answers), daemon=True)
     sender.start()
-    try:
+    with contextlib.suppress(KeyboardInterrupt):
         _work(job, tasks, answers)
-    except KeyboardInterrupt:
-        pass
     answers.put(None)
     sender.join(timeout=5)
     conn.close()
