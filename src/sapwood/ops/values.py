@@ -152,22 +152,26 @@ def from_numbers(op: str, values: list[Any], dtype: Dtype | None, shape: tuple[i
 
 def _integers(op: str, values: list[Any], kinds: set[type], target: Dtype) -> Array:
     info = np.iinfo(target.numpy)
-    # PyTorch lets a negative number wrap around into an unsigned type as far as its magnitude fits.
+    # PyTorch lets a negative integer wrap around into an unsigned type as far as its magnitude fits.
     low = -int(info.max) if not target.is_signed and target.itemsize < 8 else int(info.min)
     if values:
         if float in kinds:
-            if not all(np.isfinite(v) for v in values):
-                raise ValueRangeError(f"{op}: {target.name} holds neither inf nor nan; ask for a floating-point dtype")
+            for v in values:
+                if isinstance(v, float) and not info.min <= v <= info.max:
+                    raise _too_large(op, v, target, info)
             values = [int(v) for v in values]
         least, most = min(values), max(values)
         if least < low or most > info.max:
-            worst = least if least < low else most
-            raise ValueRangeError(
-                f"{op}: {worst} does not fit {target.name}, which holds {info.min} to {info.max}; ask for a wider dtype"
-            )
+            raise _too_large(op, least if least < low else most, target, info)
         if low < 0 and not target.is_signed:
             return np.array(values, np.int64).astype(target.numpy)
     return np.array(values, target.numpy)
+
+
+def _too_large(op: str, value: Any, target: Dtype, info: Any) -> Exception:
+    return ValueRangeError(
+        f"{op}: {value} does not fit {target.name}, which holds {info.min} to {info.max}; ask for a wider dtype"
+    )
 
 
 def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype]:
