@@ -9,11 +9,11 @@ import numpy as np
 from . import alias
 from .errors import GradError
 from .node import LEAF
-from .tensor import Tensor
+from .tensor import Parameter, Tensor
 
 
 def deep_copy(tensor: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy with its own memory, its `.grad` and its attributes copied too.
+    """Return a copy with its own memory, its `.grad` and its attributes copied too (of a Parameter, its values only).
 
     Raises:
         GradError: the tensor was made by an op: copying it would have to copy its graph.
@@ -26,6 +26,12 @@ def deep_copy(tensor: Any, memo: dict[int, Any]) -> Any:
             "deepcopy: only leaves can be deep-copied, this tensor was made by "
             f"{tensor.grad_fn.name()}; copy tensor.detach(), or clone() it to stay in the graph"
         )
+    if isinstance(tensor, Parameter):
+        # PyTorch copies a parameter's values alone: no gradient, no attributes, no shared storage.
+        out = object.__new__(type(tensor))
+        out._array, out._node = tensor._array.copy(order="K"), tensor._node
+        memo[id(tensor)] = out
+        return out
     whole = alias.owner(tensor._array)
     storage = memo.get(id(whole))
     if storage is None:

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
 from ..node import LEAF, Node
 from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor, wrap
-from .declare import Movement, Op, composite, op, registry, zero
+from .declare import Movement, Op, composite, op, registry, todo, zero
 from .inplace import rebase
 from .slow import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
@@ -41,7 +41,11 @@ def deliver(op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, defau
         raise ArgumentError(f"{op}: out must be a tensor, got {type(out).__name__}")
     if dtype is not None and element_type(op, dtype, default) is not out.dtype:
         raise DtypeError(f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them")
-    write_out(op, out, make(out.dtype))
+    a = make(out.dtype)
+    if out._array.shape != a.shape:
+        # A constructor resizes `out` without the warning that an op gives.
+        out._array = np.empty(a.shape, a.dtype)
+    write_out(op, out, a)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -306,11 +310,26 @@ class overwritten(Op):
     vjp_other = zero
 
 
+@op
+class underived(Op):
+    """Stand for a draw whose derivative nobody has written: differentiating it is an error."""
+
+    inputs = ("input", "other")
+    optional = ("other",)
+    function = method = False
+    half = False
+    grad_fn = "NotImplemented"
+    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
+    forward = lambda input, other=None: input.copy()
+    vjp_input = todo
+    vjp_other = todo
+
+
 def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
-    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`."""
+    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`, or refuses to."""
     from .call import node_class
 
-    node: Node = node_class(registry["overwritten"], name)()
+    node: Node = node_class(registry["underived" if name == "NotImplemented" else "overwritten"], name)()
     node.edges = tuple(s if s._node is LEAF else s._node for s in sources)
     node.saved = ((),) * len(sources)
     node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()

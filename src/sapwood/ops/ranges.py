@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import dtypes, ops
 from ..dtypes import COMPLEX, INT
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, MissingError, ShapeError, ValueRangeError
@@ -235,3 +235,24 @@ def _power(base: float, exponents: Array) -> Array:
         return np.array([math.pow(base, x) for x in exponents.tolist()])
     except (ValueError, OverflowError):
         return np.power(base, exponents)
+
+
+@composite
+def vander(x: Tensor, N: int | None = None, increasing: bool = False) -> Tensor:
+    """Return the powers x**(N-1), …, x, 1 of each element as a row, or 1, x, … if `increasing`; N is len(x) by default.
+
+    Raises:
+        ShapeError: x has not one dimension.
+        ValueRangeError: N is negative.
+    """
+    if not isinstance(x, Tensor):
+        raise ArgumentError(f"vander: x must be a tensor, got {type(x).__name__}")
+    if x._array.ndim != 1:
+        raise ShapeError(f"vander: x must have one dimension, got shape {x._array.shape}")
+    columns = x._array.shape[0] if N is None else integer("vander", "N", N)
+    if columns < 0:
+        raise ValueRangeError(f"vander: N must not be negative, got {columns}")
+    powers = ops.cumprod(ops.expand(ops.unsqueeze(x, -1), (-1, max(columns - 1, 0))), -1)
+    first = powers.new_ones((x._array.shape[0], min(columns, 1)))
+    rows: Tensor = ops.cat([first, powers], 1)
+    return rows if increasing else ops.flip(rows, (1,))

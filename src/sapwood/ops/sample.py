@@ -252,7 +252,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
         raise ArgumentError(f"bernoulli: input must be a tensor, got {type(input).__name__}")
     chance = p._array if isinstance(p, Tensor) else number("bernoulli", "p", p)
     drawn = streams.bernoulli_(np.empty_like(input._array), chance, generator=generator)
-    return _drawn("bernoulli", drawn, (input,), "BernoulliBackward0", out)
+    return _drawn("bernoulli", drawn, (input,), "NotImplemented", out)
 
 
 @composite(method=True)
