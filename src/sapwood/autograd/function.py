@@ -42,7 +42,7 @@ class FunctionNode(Node):
         "_fixed",
         "_materialize",
         "_non_differentiable",
-        "_out_edges",
+        "_live",
         "_to_save",
         "needs_input_grad",
     )
@@ -120,7 +120,13 @@ class FunctionNode(Node):
                 self._check(array, seq)
             return tensor
         self._check(array, seq)
-        return wrap(array, self._out_edges[place] if isinstance(place, int) else place)
+        return wrap(array, self._out_edge(place, array) if isinstance(place, int) else place)
+
+    def _out_edge(self, nr: int, array: Any) -> Any:
+        # Made anew each time: a node that held its own outputs' edges would be a cycle.
+        if not self._live[nr]:
+            return None
+        return self if self.outs == 1 else Output(self, nr, array.shape, array.dtype)
 
     def _check(self, array: Any, seq: int) -> None:
         record = alias.stamp_of(array)
@@ -177,7 +183,7 @@ class FunctionNode(Node):
         return given
 
     def _only(self) -> int:
-        return next((i for i, e in enumerate(self._out_edges) if e is not None), 0)
+        return next((i for i, live in enumerate(self._live) if live), 0)
 
     def _grad_inputs(self, result: Any, create: bool) -> list[Any]:
         results = result if isinstance(result, tuple | list) else (result,)
@@ -295,8 +301,8 @@ def _place(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) 
     ]
     node._keep(tuple(outputs))
     node._fixed = tuple((r._array.shape, r._array.dtype) if isinstance(r, Tensor) else ((), None) for r in results)
-    node._out_edges = _edges(node, results, live)
-    for r, o, edge in zip(results, outputs, node._out_edges):
+    node._live = tuple(live)
+    for r, o, edge in zip(results, outputs, _edges(node, results, live)):
         if edge is None:
             continue
         if any(o is d for d in node._dirty) and o._base is not None:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF
+from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
 from . import engine
 
@@ -39,13 +40,13 @@ def backward(
     else:
         roots = _roots("backward", tensors, grad_tensors, create_graph)
     if inputs is None:
-        leaves = engine.run(roots, create=create_graph, keep=keep)
+        leaves = _run(roots, create_graph, keep)
     else:
         wanted = _edges("backward", (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
         if not wanted:
             raise ValueError("backward: inputs is empty, so nothing would receive a gradient; leave it out")
         leaves = {}
-        found = engine.run(roots, create=create_graph, keep=keep, wanted=wanted, hooks=False)
+        found = _run(roots, create_graph, keep, wanted, hooks=False)
         for tensor, edge in zip((inputs,) if isinstance(inputs, Tensor) else tuple(inputs), wanted):
             if found[edge] is None:
                 continue
@@ -65,6 +66,17 @@ def backward(
         leaf = next(iter(leaves))
         # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
         engine.accumulate(leaf, leaves.pop(leaf), create_graph)
+
+
+def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, hooks: bool = True) -> dict[Any, Any]:
+    """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
+    if not create:
+        return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
+    token = mode.set(get_mode() | GRAD)
+    try:
+        return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+    finally:
+        mode.reset(token)
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}
@@ -122,7 +134,7 @@ def grad(
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     wanted = _edges("grad", inputs)
     keep = create_graph if retain_graph is None else retain_graph
-    found = engine.run(roots, create=create_graph, keep=keep, wanted=wanted)
+    found = _run(roots, create_graph, keep, wanted)
     results: list[Tensor | None] = []
     for i, (tensor, edge) in enumerate(zip(inputs, wanted)):
         g = found[edge]

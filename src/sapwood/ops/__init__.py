@@ -9,30 +9,49 @@ from collections.abc import Callable
 from typing import Any
 
 from . import (
+    activation,
+    activation_more,
+    activation_slope,
+    adaptive,
     arith,
+    attention,
+    batch_norm,
     bitwise,
     cast,
     compare,
     complex_parts,
     conv,
     create,
+    ctc,
     difference,
+    distance,
+    dropout,
+    einsum,
+    embedding,
     expanding,
     extrema,
     extreme,
     fill,
-    index_put,
+    index_write,
     indexing,
     join,
-    legacy,
+    loss,
+    loss_margin,
+    loss_more,
     mask,
     math,
     matmul,
     matmul_rank,
     matrix_view,
     movement,
+    norm,
+    number,
+    ordering,
+    pad,
     place,
+    pool,
     power,
+    products,
     query,
     ranges,
     rank,
@@ -40,18 +59,20 @@ from . import (
     rounding,
     sample,
     scan,
-    scatter,
+    scattering,
     search,
     slices,
     slicing,
-    sort,
+    softmax,
     special_math,
     splitting,
     statistic,
     strided,
+    upsample,
     vector_norm,
     view_inplace,
     views,
+    vision,
     window,
 )
 from .fill import zeros_of as zeros_of
@@ -70,5 +91,6 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-globals().update({n: f for n, f in public.items() if n not in globals()})
-globals().update({n: o.call for n, o in registry.items() if n not in globals()})
+# A family may be called like an op in it (matmul); the name in this package is the op's.
+globals().update({n: o.call for n, o in registry.items()})
+globals().update(public)

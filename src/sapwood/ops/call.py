@@ -330,7 +330,8 @@ def _canon(op: type[Op], suffix: str) -> str:
 
 def _record_lines(op: type[Op], can: list[str]) -> list[str]:
     names = input_names(op)
-    out = ["    if mode_:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
+    live = "mode_ and a_.dtype.kind not in 'biu'" if op.casts else "mode_"
+    out = [f"    if {live}:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
     out += [line for n in can for line in (f"            if {n}_n is LEAF:", f"                {n}_n = {n}")]
     out += [f"            node_ = ({node_expression(op)})()"]
     edges = "".join(f"{n}_n, " if n in can else "None, " for n in names)
