@@ -15,6 +15,7 @@ from ..tensor import Tensor
 from .declare import composite
 from .values import Array, as_type, check_place, element_type, leaf, new_array, shared
 
+
 @composite
 def tensor(
     data: Any,
@@ -144,14 +145,18 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     Raises:
         ValueRangeError: the buffer does not hold what is asked for.
     """
-    return leaf(_buffer("frombuffer", buffer, element_type("frombuffer", dtype, dtypes.float32), count, offset), requires_grad)
+    return leaf(
+        _buffer("frombuffer", buffer, element_type("frombuffer", dtype, dtypes.float32), count, offset), requires_grad
+    )
 
 
 def _buffer(op: str, buffer: Any, dtype: Dtype, count: int, offset: int) -> Array:
     try:
         view = memoryview(buffer).cast("B")
     except TypeError:
-        raise ValueRangeError(f"{op}: {type(buffer).__name__} has no buffer; pass bytes, a bytearray, an array …") from None
+        raise ValueRangeError(
+            f"{op}: {type(buffer).__name__} has no buffer; pass bytes, a bytearray, an array …"
+        ) from None
     size, item = view.nbytes, dtype.itemsize
     if not size or not count:
         raise ValueRangeError(f"{op}: the buffer ({size} bytes) and count ({count}) must not be 0")

@@ -29,7 +29,9 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
 # -- ready ------------------------------------------------------------------------------------------------------------
 
 
-def deliver(op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, default: Dtype, requires_grad: bool) -> Tensor:
+def deliver(
+    op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, default: Dtype, requires_grad: bool
+) -> Tensor:
     """Return make(dtype) as a new leaf, or write it into `out`, whose dtype then decides.
 
     Raises:
@@ -40,7 +42,9 @@ def deliver(op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, defau
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{op}: out must be a tensor, got {type(out).__name__}")
     if dtype is not None and element_type(op, dtype, default) is not out.dtype:
-        raise DtypeError(f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them")
+        raise DtypeError(
+            f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them"
+        )
     a = make(out.dtype)
     if out._array.shape != a.shape:
         # A constructor resizes `out` without the warning that an op gives.
@@ -54,7 +58,9 @@ def arranged(shape: tuple[int, ...], dtype: Dtype, memory_format: Any = None) ->
     if memory_format is None or not str(memory_format).startswith("torch.channels_last"):
         return np.empty(shape, dtype.numpy)
     if len(shape) != (5 if str(memory_format).endswith("3d") else 4):
-        raise ShapeError(f"empty: {memory_format} needs {'5' if '3d' in str(memory_format) else '4'} dimensions, got {shape}")
+        raise ShapeError(
+            f"empty: {memory_format} needs {'5' if '3d' in str(memory_format) else '4'} dimensions, got {shape}"
+        )
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype.numpy), -1, 1)
 
 
@@ -177,7 +183,9 @@ def eye(
     """Return ones on the diagonal of an (n, m) matrix of zeros; m is n by default."""
     check_place("eye", device, layout)
     rows, columns = size_of("eye", (n, n if m is None else m))
-    return deliver("eye", lambda t: np.eye(rows, columns, dtype=t.numpy), out, dtype, dtypes.get_default_dtype(), requires_grad)
+    return deliver(
+        "eye", lambda t: np.eye(rows, columns, dtype=t.numpy), out, dtype, dtypes.get_default_dtype(), requires_grad
+    )
 
 
 # -- like -------------------------------------------------------------------------------------------------------------
@@ -198,7 +206,7 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
     if takes_over is not None:
         attrs = (dtype,) if op != "full_like" else (value, dtype)
         return takes_over(registry[op], (input,), attrs)
-    if isinstance(input, np.ndarray):
+    if isinstance(input, np.ndarray | np.generic):
         return np.full_like(input, value, dtype if dtype is None else dtype.numpy)
     if not isinstance(input, Tensor):
         raise ArgumentError(f"{op}: input must be a tensor, got {kind.__name__}")
@@ -210,9 +218,11 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
     return a
 
 
-def _made_like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any, memory_format: Any, grad: bool) -> Any:
+def _made_like(
+    op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any, memory_format: Any, grad: bool
+) -> Any:
     a = _like(op, input, value, dtype, layout, device, memory_format)
-    return a if isinstance(input, np.ndarray) or type(a) is not np.ndarray else leaf(a, grad)
+    return leaf(a, grad) if isinstance(input, Tensor) and type(a) is np.ndarray else a
 
 
 @composite(name="zeros_like")
@@ -239,7 +249,7 @@ def _empty_like(
     requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """Return an uninitialised tensor of the input's shape, and of its dtype unless `dtype` says otherwise."""
-    value = 0 if isinstance(input, np.ndarray) else None
+    value = 0 if isinstance(input, np.ndarray | np.generic) else None
     return _made_like("empty_like", input, value, dtype, layout, device, memory_format, requires_grad)
 
 

@@ -13,6 +13,7 @@ from ..tensor import Size, Tensor
 from .declare import composite
 from .values import check_place, is_sequence, leaf, new_array, size_of
 
+
 def legacy_constructor(cls: Any, *args: Any, device: Any = None, dtype: Dtype | None = None) -> Tensor:
     """Build `Tensor(…)` and `Subclass(…)`: from sizes an uninitialised tensor, from a sequence its values.
 
@@ -48,7 +49,9 @@ def _as_class(t: Tensor, cls: Any) -> Tensor:
 
 def _alias(cls: Any, data: Tensor, dtype: Dtype | None, name: str) -> Tensor:
     if dtype is not None and data.dtype is not dtype:
-        raise ArgumentError(f"{name}: a tensor of type {dtype.name} is expected, got {data.dtype.name}; convert it first")
+        raise ArgumentError(
+            f"{name}: a tensor of type {dtype.name} is expected, got {data.dtype.name}; convert it first"
+        )
     out = data.detach() if data._node is None else ops.alias(data)
     return out if cls is Tensor else _as_class(out, cls)
 

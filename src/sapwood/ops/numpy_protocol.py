@@ -147,7 +147,8 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Any:
 
 
 _TENSORS: dict[str, Callable[..., Any]] = {
-    name: _axis(name) for name in ("sum", "mean", "prod", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "squeeze")
+    name: _axis(name)
+    for name in ("sum", "mean", "prod", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "squeeze")
 } | {
     "amax": _axis("amax"),
     "max": _axis("amax"),

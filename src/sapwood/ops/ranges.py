@@ -162,7 +162,9 @@ def _bounds(op: str, start: Any, end: Any, steps: Any) -> tuple[Any, Any, int, D
     for name, v in (("start", start), ("end", end)):
         if isinstance(v, Tensor) and v._array.ndim:
             raise ShapeError(f"{op}: {name} must be a number or have no dimensions, got shape {v._array.shape}")
-    first, last = (number(op, n, v.detach() if isinstance(v, Tensor) else v) for n, v in (("start", start), ("end", end)))
+    first, last = (
+        number(op, n, v.detach() if isinstance(v, Tensor) else v) for n, v in (("start", start), ("end", end))
+    )
     n = integer(op, "steps", steps)
     if n < 0:
         raise ValueRangeError(f"{op}: steps must not be negative, got {n}")

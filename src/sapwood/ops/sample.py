@@ -41,7 +41,9 @@ def _require_floating(op: str, dtype: dtypes.dtype) -> None:
 # -- of a given size --------------------------------------------------------------------------------------------------
 
 
-def _draw(op: str, fill: Callable[..., Any], shape: Any, generator: Any, layout: Any, device: Any) -> Callable[..., Array]:
+def _draw(
+    op: str, fill: Callable[..., Any], shape: Any, generator: Any, layout: Any, device: Any
+) -> Callable[..., Array]:
     if device is not None or layout is not None:
         check_place(op, device, layout)
     _generator(op, generator)

@@ -193,7 +193,9 @@ def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype
             plain.append(float(x) if x.dtype.name == "bfloat16" else x.item())
         elif isinstance(x, bool | int | float | complex):
             found.append(dtypes.of_number(x))
-            plain.append(x if type(x) in _PLAIN else next(k for k in (bool, int, float, complex) if isinstance(x, k))(x))
+            plain.append(
+                x if type(x) in _PLAIN else next(k for k in (bool, int, float, complex) if isinstance(x, k))(x)
+            )
         else:
             kind = _NestedError if depth and not plain else DtypeError
             raise kind(f"{op}: numbers, or nested sequences of numbers, can become a tensor, got {type(x).__name__}")
@@ -224,7 +226,9 @@ def shareable(op: str, a: Array) -> Array:
     """
     dtypes.of_numpy(a.dtype)
     if not a.dtype.isnative:
-        raise ValueRangeError(f"{op}: the array's byte order is not this machine's; use a.astype(a.dtype.newbyteorder('='))")
+        raise ValueRangeError(
+            f"{op}: the array's byte order is not this machine's; use a.astype(a.dtype.newbyteorder('='))"
+        )
     for s in a.strides:
         if s < 0:
             raise ValueRangeError(f"{op}: the array has a negative stride {a.strides}; pass a.copy()")

@@ -15,7 +15,9 @@ from .declare import composite
 from .values import Array, check_place, element_type, integer, leaf
 
 
-def _window(op: str, length: Any, periodic: bool, dtype: Any, device: Any, layout: Any, grad: bool, make: Any) -> Tensor:
+def _window(
+    op: str, length: Any, periodic: bool, dtype: Any, device: Any, layout: Any, grad: bool, make: Any
+) -> Tensor:
     """Return `make(i, n)`, i = 0 … n - 1, without its last value if `periodic`; lengths 0 and 1 are the same for all.
 
     Raises:
