@@ -47,8 +47,8 @@ def tensor(
     check_place("tensor", device)
     if isinstance(data, Tensor):
         warnings.warn(
-            "tensor: the argument is a tensor already; tensor.clone().detach() (and .requires_grad_()) says that a copy "
-            "outside the graph is meant",
+            "tensor: the argument is a tensor already; tensor.clone().detach(), with .requires_grad_() if wanted, says "
+            "that a copy outside the graph is meant",
             UserWarning,
             stacklevel=2,
         )
@@ -203,7 +203,7 @@ def _from_dlpack_array(ext_tensor: Any) -> Array:
     if type(ext_tensor).__name__ != "PyCapsule":
         found: Array = np.from_dlpack(ext_tensor)
         return found
-    # The first version of DLPack cannot say whether memory may be written to. NumPy takes it for read-only, PyTorch not.
+    # The first version of DLPack cannot say whether memory may be written to: NumPy thinks not, PyTorch does.
     old = '"dltensor"' in repr(ext_tensor)
     a: Array = np.from_dlpack(_Capsule(ext_tensor))
     return np.asarray(_Memory(a)) if old and not a.flags.writeable else a

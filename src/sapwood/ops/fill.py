@@ -101,7 +101,7 @@ def empty(
     if device is not None or layout is not None:
         check_place("empty", device, layout)
     shape = size_of("empty", given, size)
-    make = lambda t: arranged(shape, t, memory_format)  # noqa: E731
+    make = lambda t: arranged(shape, t, memory_format)
     return deliver("empty", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
 
 
@@ -380,31 +380,31 @@ def new_tensor(
 @composite(method=True, function_name=False)
 def new_zeros(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return zeros in this tensor's dtype; arguments as of `zeros`."""
-    return zeros(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return zeros(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_ones(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return ones in this tensor's dtype; arguments as of `ones`."""
-    return ones(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return ones(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_empty(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return an uninitialised tensor in this tensor's dtype; arguments as of `empty`."""
-    return empty(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return empty(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **others: Any) -> Tensor:
     """Return a tensor of one value in this tensor's dtype; arguments as of `full`."""
-    return full(size, fill_value, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return full(size, fill_value, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_empty_strided(input: Tensor, size: Any, stride: Any, *, dtype: Any = None, **others: Any) -> Tensor:
     """Return an uninitialised tensor with given strides in this tensor's dtype."""
-    return empty_strided(size, stride, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return empty_strided(size, stride, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from .. import alias, dtypes, ops
+from .. import alias, dtypes
+from .. import ops as _package
 from ..errors import ArgumentError, DtypeError, GradError
 from ..tensor import Tensor, wrap
 from .declare import public, registry
 from .slow import write_out
 
+ops: Any = _package
 _ufuncs: dict[Any, Any] = {}
 _UFUNC_NAMES = {
     "absolute": "abs",
@@ -146,7 +148,7 @@ def _concatenate(arrays: Any, axis: Any = 0) -> Any:
     return ops.cat([ops.flatten(m) for m in members], 0) if axis is None else ops.cat(members, axis)
 
 
-_TENSORS: dict[str, Callable[..., Any]] = {
+_TENSORS: dict[str, Any] = {
     name: _axis(name)
     for name in ("sum", "mean", "prod", "any", "all", "argmax", "argmin", "cumsum", "cumprod", "squeeze")
 } | {
@@ -168,7 +170,7 @@ _TENSORS: dict[str, Callable[..., Any]] = {
 }
 """Functions that give Tensors."""
 
-_ARRAYS: dict[str, Callable[..., Any]] = {
+_ARRAYS: dict[str, Any] = {
     "concatenate": _concatenate,
     "stack": lambda arrays, axis=0: ops.stack([_as_operand(x) for x in arrays], axis),
     "vstack": lambda tup: ops.vstack([_as_operand(x) for x in tup]),

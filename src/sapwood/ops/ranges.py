@@ -122,7 +122,7 @@ def _range(
     if end is None:
         raise ArgumentError("range: an end is expected, as in range(0, 3)")
     start, end, step = (_real("range", n, v) for n, v in (("start", start), ("end", end), ("step", step)))
-    make = lambda t: _steps("range", start, end, step, t)  # noqa: E731
+    make = lambda t: _steps("range", start, end, step, t)
     return deliver("range", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
 
 
@@ -198,7 +198,7 @@ def _between_floats(ends: Array, n: int) -> Array:
     if kind.itemsize > 2:
         return _line(ends[0], ends[1], (ends[1] - ends[0]) / kind.type(n - 1), n)
     # 16-bit floats: indices, products and the step are rounded to 16 bits, sums once.
-    rounded = lambda x: x.astype(kind).astype(np.float32)  # noqa: E731
+    rounded = lambda x: x.astype(kind).astype(np.float32)
     a, b = ends.astype(np.float32)
     step = rounded(rounded(b - a) / rounded(np.float32(n - 1)))
     i, back = rounded(np.arange(n)), rounded(np.arange(n)[::-1])

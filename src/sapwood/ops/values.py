@@ -182,7 +182,7 @@ def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype
         if isinstance(x, Tensor):
             if x._array.size != 1:
                 raise ShapeError(
-                    f"{op}: a tensor inside a sequence must have one element, got shape {x._array.shape}; use stack() or cat()"
+                    f"{op}: a tensor inside a sequence needs one element, got {x._array.shape}; use stack() or cat()"
                 )
             if x._node is not None:
                 warn_loss(op, "the tensors in the sequence require grad", "stack()")
@@ -234,7 +234,7 @@ def shareable(op: str, a: Array) -> Array:
             raise ValueRangeError(f"{op}: the array has a negative stride {a.strides}; pass a.copy()")
         if s % a.itemsize:
             raise ValueRangeError(
-                f"{op}: the array's strides {a.strides} are not multiples of its {a.itemsize}-byte elements; pass a.copy()"
+                f"{op}: the strides {a.strides} are no multiples of the {a.itemsize} bytes of an element; pass a.copy()"
             )
     return a if type(a) is ndarray else np.asarray(a)
 
@@ -299,7 +299,7 @@ def sequence_size(op: str, size: Any) -> tuple[int, ...]:
 def _one_size(op: str, n: Any) -> int:
     if isinstance(n, bool | np.bool_) or not hasattr(n, "__index__") or (isinstance(n, np.ndarray) and n.ndim):
         raise ArgumentError(f"{op}: a size must be an int, got {type(n).__name__}")
-    return n.__index__()  # type: ignore[no-any-return]
+    return n.__index__()
 
 
 def integer(op: str, name: str, value: Any) -> int:
@@ -312,4 +312,4 @@ def integer(op: str, name: str, value: Any) -> int:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ArgumentError(f"{op}: {name} must be an int, got {type(value).__name__}")
-    return value.__index__()  # type: ignore[no-any-return]
+    return value.__index__()
