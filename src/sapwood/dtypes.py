@@ -148,9 +148,12 @@ def as_dtype(value: Any, op: str = "dtype") -> dtype:
     if type(value) is dtype:
         return value
     if value is float:
-        return get_default_dtype() if op == "tensor" else float64
+        return float64
     if value in _python_types:
         return _python_types[value]
+    own = getattr(value, "dtype", None)
+    if type(own) is dtype:  # FloatTensor and its like
+        return own
     try:
         return of_numpy(np.dtype(value))
     except TypeError:

@@ -37,6 +37,7 @@ from . import (
     index_write,
     indexing,
     join,
+    legacy,
     loss,
     loss_margin,
     loss_more,
@@ -78,9 +79,9 @@ from . import (
     vision,
     window,
 )
-from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
+from .fill import zeros_of as zeros_of
 from .install import install
 
 install()

@@ -27,7 +27,7 @@ def legacy_constructor(cls: Any, *args: Any, device: Any = None, dtype: Dtype | 
     name = cls.__name__ if dtype is None else dtype.name.capitalize() + "Tensor"
     check_place(name, device)
     wanted = dtype or dtypes.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], Size | int) or args and isinstance(args[0], bool):
+    if (len(args) == 1 and not isinstance(args[0], Size | int)) or (args and isinstance(args[0], bool)):
         data = args[0]
         if isinstance(data, Tensor):
             return _alias(cls, data, dtype, name)
