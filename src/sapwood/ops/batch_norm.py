@@ -35,6 +35,7 @@ class batch_norm_of(Fused):
     inputs = ("input", "weight", "bias", "running_mean", "running_var")
     optional = ("weight", "bias", "running_mean", "running_var")
     outs = ("out", "mean", "invstd", "var")
+    constant = ("var",)
     promote = "given"
     function = method = False
     takes_none = True

@@ -172,6 +172,7 @@ class copy(Op):
     half = False
     inplace = True
     grad_fn = "CopyBackwards"
+    exempt = {"sharing": "only its in-place form is public, and that one copies what forward returns"}
     linear = True
     dtypes = "bifc"
     vjp_input = zero

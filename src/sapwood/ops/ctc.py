@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from ..errors import ShapeError, ValueRangeError
-from .declare import Fused, op
+from .declare import Fused, op, todo
 
 
 def _extended(targets: Any, lengths: Any, blank: int) -> tuple[Any, Any]:
@@ -78,6 +78,9 @@ class ctc_negative_log(Fused):
     function = method = False
     grad_fn = "CtcLossBackward0"
     samples = _samples
+    exempt = {
+        "pullback": "the gradient is that of the loss after log_softmax, as in PyTorch, and not that of free inputs"
+    }
 
     def canon(log_probs, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
         inputs, targets = tuple(map(int, input_lengths)), tuple(map(int, target_lengths))
@@ -113,6 +116,7 @@ class ctc_occupancy(Fused):
     promote = "given"
     function = method = False
     samples = _samples
+    vjp_log_probs = todo
 
     def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
         labels, skip = _extended(targets, target_lengths, blank)

@@ -62,6 +62,8 @@ class Op:
     """Those inputs that may be None."""
     outs: tuple[str, ...] = ()
     """Names of the outputs if there are several; they come back as one named tuple."""
+    constant: tuple[str, ...] = ()
+    """Those outputs that carry no gradient although their element type could."""
     many: bool = False
     """Whether the op returns a plain tuple whose length depends on the arguments (split, unbind)."""
     promote: Any = None
@@ -127,6 +129,8 @@ class Op:
     """Whether difference quotients converge at random points."""
     dtypes: str = "f"
     """Kinds of element types it accepts among "b", "i", "f", "c"."""
+    exempt: dict[str, str] = {}
+    """Laws that do not apply to the op, each with the reason in words."""
 
     # -- filled in by @op
     name: str

@@ -317,6 +317,8 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
             e = m._node if isinstance(m, Tensor) else None
             edges.append(m if e is LEAF else e)
     live = [i for i, r in enumerate(results) if is_differentiable(r.dtype)]
+    if op.constant:
+        live = [i for i in live if op.outs[i] not in op.constant]
     if not live:
         return None
     names = input_names(op)

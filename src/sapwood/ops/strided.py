@@ -83,6 +83,7 @@ class as_strided(View):
     """Look at the storage under a tensor with given sizes, strides and offset, in elements."""
 
     function = method = False
+    exempt = {"layout": "sizes and strides speak of the storage, not of the elements in order"}
     grad_fn = "AsStridedBackward0"
     vjp_input = lambda g, size, stride, storage_offset, layout: ops.restrided(
         g, (size, stride, storage_offset), layout, "target"
@@ -127,7 +128,8 @@ def strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> A
         ShapeError: a negative number, or a place outside the storage.
     """
     if not isinstance(input, Tensor):
-        return move(input, _plain(input.shape), (size, stride, storage_offset or 0), "source")
+        target = ints("as_strided", "size", size), ints("as_strided", "stride", stride), storage_offset or 0
+        return restrided(input, _plain(tuple(input.shape)), target, "source")
     return as_strided(input, size, stride, storage_offset, None)
 
 
@@ -161,6 +163,7 @@ class as_strided_scatter(Movement):
 
     inputs = ("input", "src")
     takes_out = False
+    exempt = {"layout": "sizes and strides speak of the storage, not of the elements in order"}
     samples = lambda rng: [(rng.standard_normal((3, 4)), rng.standard_normal((2, 2)), (2, 2), (1, 2), 1)]
 
     def canon(a, size, stride, storage_offset):
