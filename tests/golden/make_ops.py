@@ -121,6 +121,15 @@ def _convolution(input, weight, bias, *attrs):
     return torch.convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
 
 
+def _constant_rest(outs):
+    """Return the outputs of a normalisation with a gradient through the first alone: PyTorch ignores the others'."""
+    return (outs[0], *(o.detach() for o in outs[1:]))
+
+
+def _correction(args):
+    return dict(zip(("correction", "keepdim"), args[2:]))
+
+
 TORCH = {
     "adaptive_avg_pool": lambda input, n: _pooled("adaptive_avg_pool", input, n)(input, n),
     "adaptive_max_pool": lambda input, n: getattr(F, f"adaptive_max_pool{len(n)}d_with_indices")(input, n),
@@ -142,7 +151,7 @@ TORCH = {
     "elu": _elu,
     "fill_over": aten.fill,
     "fractional_max_pool": lambda input, samples, kernel, out: F.fractional_max_pool2d_with_indices(
-        input, kernel, output_size=out, _random_samples=samples
+        input, kernel, output_size=out, _random_samples=samples.flip(2)  # PyTorch's first number places the columns
     ),
     "fused_attention": lambda q, k, v, mask, scale: F.scaled_dot_product_attention(q, k, v, mask, scale=scale),
     "hardsigmoid_backward": aten.hardsigmoid_backward,
@@ -159,7 +168,7 @@ TORCH = {
     "masked_fill_tensor": torch.masked_fill,
     "masked_fill_value": torch.masked_fill,
     "max_all": torch.max,
-    "max_of_windows": lambda *a: _max_pool(*a)[0],
+    "max_of_windows": lambda *a: _max_pool(*a)[0].detach(),
     "max_pool_with_indices": _max_pool,
     "max_unpool": lambda input, indices, size: aten.max_unpool2d(input, indices, size),
     "median_all": torch.median,
@@ -193,6 +202,13 @@ TORCH = {
     "unsafe_view": torch.reshape,
     "view_dtype": lambda input, dtype: input.view(dtype),
     "zero_fill": torch.zeros_like,
+    "native_group_norm": lambda *a: _constant_rest(torch.native_group_norm(*a)),
+    "native_layer_norm": lambda *a: _constant_rest(torch.native_layer_norm(*a)),
+    "std": lambda *a, **k: torch.std(*a[:2], **_correction(a), **k),
+    "std_mean": lambda *a, **k: torch.std_mean(*a[:2], **_correction(a), **k),
+    "unfold": torch.Tensor.unfold,
+    "var": lambda *a, **k: torch.var(*a[:2], **_correction(a), **k),
+    "var_mean": lambda *a, **k: torch.var_mean(*a[:2], **_correction(a), **k),
     # Functions whose namesake in PyTorch takes other arguments.
     "cdist": torch.cdist,
     "channel_shuffle": F.channel_shuffle,
@@ -273,10 +289,11 @@ def record(op, function, sample, writer):
         try:
             result = function(*args, **kwargs)
         except RuntimeError as problem:
-            if not re.search("differentiable|does not require grad|doesn't support", str(problem)):
+            if not re.search("differentiable|differentiation", str(problem)):
                 raise
-            # PyTorch refuses a gradient for some inputs outright; ours ignores that they require one.
-            entry["asked"] = wanted = [int(v) for v in varied(op, sample)]
+            # PyTorch refuses a gradient for some inputs or types outright; ours ignores that they require one.
+            none = "complex" in str(problem)
+            entry["asked"] = wanted = [int(v and not none) for v in varied(op, sample)]
             args, kwargs, leaves = arguments(op, sample, wanted)
             result = function(*args, **kwargs)
     except (RuntimeError, TypeError, IndexError, ValueError) as problem:
@@ -288,6 +305,7 @@ def record(op, function, sample, writer):
     outs = tuple(result) if isinstance(result, tuple | list) else (result,)
     entry["outs"] = [writer.put(plain(o)) for o in outs]
     live = [o for o in outs if o.requires_grad]
+    entry["live"] = [int(o.requires_grad) for o in outs]
     asked = [t for t in leaves if t.requires_grad]
     if not live or not asked:
         return entry
@@ -295,7 +313,8 @@ def record(op, function, sample, writer):
     gs = [torch.from_numpy(cotangent(rng, tuple(o.shape), plain(o).dtype)) for o in live]
     try:
         grads = torch.autograd.grad(live, asked, gs, allow_unused=True)
-    except (RuntimeError, NotImplementedError):
+    except RuntimeError:
+        entry["unwritten"] = 1  # PyTorch has no such derivative, or fails in it
         return entry
     found = iter(grads)
     entry["grads"] = [

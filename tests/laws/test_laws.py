@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 import sapwood  # noqa: F401 - declares the ops
-from sapwood.ops.declare import differentiable, registry, todo
+from sapwood.ops.declare import registry, todo
 from sapwood.testing import laws
 
 OPS = sorted(registry)
-DIFFERENTIABLE = [n for n in OPS if differentiable(registry[n]) and todo not in registry[n].vjps]
+DIFFERENTIABLE = [
+    n for n in OPS if registry[n].vjp is not None or any(v not in (None, todo) for v in registry[n].vjps)
+]
 SMOOTH = [n for n in DIFFERENTIABLE if registry[n].smooth]
 
 
@@ -59,6 +61,18 @@ def test_captured(name):
 def test_thrift(name):
     for sample in laws.samples(registry[name]):
         laws.thrift(registry[name], sample)
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if registry[n].inplace])
+def test_inplace(name):
+    for sample in laws.gradient_samples(registry[name]):
+        laws.inplace(registry[name], sample)
+
+
+@pytest.mark.parametrize("name", [n for n in OPS if registry[n].takes_out])
+def test_out(name):
+    for sample in laws.gradient_samples(registry[name]):
+        laws.out(registry[name], sample)
 
 
 @pytest.mark.parametrize("name", OPS)

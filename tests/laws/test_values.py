@@ -33,14 +33,39 @@ BUILTIN = {c.__name__: c for c in (IndexError, TypeError, ValueError, RuntimeErr
 # them in a row. Half precision: one rounding, 2^-11.
 TOLERANCE = {"float64": 1e-10, "complex128": 1e-10, "float32": 4e-6, "complex64": 4e-6, "float16": 2e-3}
 
+# PyTorch's own value is less exact than the type; ours agrees with SciPy or the exact constant.
+LOOSE = {
+    "digamma": 1e-8,  # the derivative: PyTorch's trigamma is an asymptotic series cut early
+    "polygamma": 1e-8,
+    "hardsigmoid": 1e-7,  # PyTorch's gradient holds 1/6 as float32
+    "hardsigmoid_backward": 1e-7,
+}
 
-def close(got, want):
+# Where PyTorch's answer is not taken over: the beginning of "op case", or "op gradient".
+DIFFERS = {
+    "addcmul 1.int64": "a fraction as value of integer tensors is an error here; PyTorch drops the fraction silently",
+    "affine_grid_generator empty": "a shape that does not fit is a ShapeError, PyTorch stumbles over a missing dimension",
+    "affine_grid_generator 0d": "a shape that does not fit is a ShapeError, PyTorch stumbles over a missing dimension",
+    "as_strided_scatter gradient": "PyTorch's gradient by input contradicts the difference quotient",
+    "cummax empty": "a dimension out of range is an error also where there are no elements",
+    "cummin empty": "a dimension out of range is an error also where there are no elements",
+    "roll empty": "a dimension out of range is an error also where there are no elements",
+}
+
+
+def differs(op, label):
+    """Return whether the stored answer is deliberately another one."""
+    return any(f"{op.name} {label}".startswith(key) for key in DIFFERS)
+
+
+def close(got, want, loose=0.0):
     """Return whether two arrays agree within the tolerance of their type; infinities and NaN must be the same."""
     if got.shape != want.shape or got.dtype != want.dtype:
         return False
     tolerance = TOLERANCE.get(want.dtype.name)
     if tolerance is None:
         return np.array_equal(got, want)
+    tolerance = max(tolerance, loose)
     finite = want[np.isfinite(want)]
     scale = max(1.0, float(np.abs(finite).max())) if finite.size else 1.0
     return np.allclose(got, want, rtol=tolerance, atol=tolerance * min(scale, 1e3), equal_nan=True)
@@ -50,7 +75,7 @@ def check(op, label, sample, stored):
     """Return what is wrong with one call, as a text; "" if nothing is."""
     wanted = tuple(stored.get("asked") or (a.dtype.kind in "fc" for a in sample.arrays()))
     if "refused" in stored:
-        return ""
+        return refusal(op, label, sample, wanted, stored["refused"])
     try:
         given, outs = sampling.call(op, sample, wanted)
     except Exception as problem:
@@ -60,22 +85,38 @@ def check(op, label, sample, stored):
         return f"{len(outs)} outputs, expected {len(stored['outs'])}"
     for i, (o, reference) in enumerate(zip(outs, stored["outs"])):
         want = STORED.get(reference)
-        if not close(o._array, want):
+        if not close(o._array, want, LOOSE.get(op.name, 0.0)):
             return f"output {i} is {o.dtype} {tuple(o.shape)} {brief(o._array)}, expected {want.dtype} {brief(want)}"
     return gradients(op, given, outs, stored)
 
 
+def refusal(op, label, sample, wanted, expected):
+    """Check that a public function refuses what PyTorch refuses; more element types than PyTorch's are welcome."""
+    if not (op.function or op.method) or not label.startswith(("0d", "empty")):
+        return ""
+    try:
+        sampling.call(op, sample, wanted)
+    except BUILTIN[expected]:
+        return ""
+    except Exception as problem:
+        return f"raises {type(problem).__name__}, which is no {expected}: {problem}"
+    return f"is accepted, PyTorch raises {expected}"
+
+
 def gradients(op, given, outs, stored):
     """Compare the gradients of one call with the stored ones."""
+    if "unwritten" in stored or differs(op, "gradient"):
+        return ""
     references = stored.get("grads")
-    live = [o for o in outs if o.requires_grad]
     if references is None:
-        return "" if not live or not op.function else "a gradient flows where PyTorch has none"
+        flows = op.function and any(o.requires_grad for o in outs)
+        return "a gradient flows where PyTorch has none" if flows else ""
+    live = [o for o, lives in zip(outs, stored["live"]) if lives]
+    if not all(o.requires_grad for o in live):
+        return "an output carries no gradient"
     rng = np.random.default_rng(len(op.name))
     gs = [wrap(sampling.cotangent(rng, tuple(o.shape), o._array.dtype)) for o in live]
     asked = [t for t in given if t.requires_grad]
-    if not live:
-        return "no output carries a gradient"
     try:
         found = iter(grad(live, asked, gs, allow_unused=True))
     except MissingError:
@@ -88,7 +129,7 @@ def gradients(op, given, outs, stored):
             want = STORED.get(reference)
             if got is None and not np.any(want):
                 continue
-            if got is None or not close(got._array, want):
+            if got is None or not close(got._array, want, LOOSE.get(op.name, 0.0)):
                 return f"gradient {i} is {None if got is None else brief(got._array)}, expected {want.dtype} {brief(want)}"
     return ""
 
@@ -107,7 +148,7 @@ def test_values_are_those_of_pytorch(name):
         assert stored is not None and np.allclose(stored["print"], fingerprint(sample), rtol=1e-6), (
             f"{name} {label}: the samples have changed; run tests/golden/make_ops.py"
         )
-        problem = check(op, label, sample, stored)
+        problem = "" if differs(op, label) else check(op, label, sample, stored)
         if problem:
             wrong.append(f"{name} {label} {sample}: {problem}")
     assert not wrong, "\n".join(wrong)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import gc
 import inspect
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ import numpy as np
 from ..autograd.check import gradgradcheck
 from ..autograd.mode import no_grad
 from ..autograd.run import grad
-from ..errors import ArgumentError, MissingError
-from ..ops.declare import Op, differentiable, input_names
+from .. import dtypes
+from ..errors import ArgumentError, GradError, MissingError, SapwoodError
+from ..ops.declare import Op, differentiable, input_names, todo
 from ..tensor import Tensor, wrap
 from .sampling import Sample, call, cotangent, cotangents, graded, gradient_samples, recall, samples, varied
 from .traced import Traced, replay
@@ -151,7 +154,7 @@ def captured(op: type[Op], sample: Sample) -> None:
     formulas = [op.vjp] if op.vjp is not None else op.vjps
     needs = (tuple(e is not None for e in node.edges),) if op.vjp is not None else ()
     for formula, saved in zip(formulas, node.saved):
-        if formula is None or saved is None:
+        if formula in (None, todo) or saved is None:
             continue
         other = [np.asarray(a * 0.9 + 0.01) if _is_float(a) else a for a in (g, *saved)]
         calls: list[Any] = []
@@ -204,6 +207,83 @@ def thrift(op: type[Op], sample: Sample) -> None:
             gc.enable()
 
 
+def inplace(op: type[Op], sample: Sample) -> None:
+    """`x.op_(…)` writes what `op(x, …)` returns, records the same gradient, and refuses a leaf that requires grad."""
+    first = sample.args[0] if op.params[0][0] == input_names(op)[0] else None
+    if not isinstance(first, np.ndarray):
+        return
+    name = op.name + "_"
+    method = getattr(Tensor, name)
+    wanted = varied(op, sample)
+    given, (expected,) = call(op, sample, wanted)
+    rest = _tensors(sample, wanted)
+    if expected._array.shape != first.shape or dtypes.of_numpy(first.dtype).category < expected.dtype.category:
+        with _refused(name):
+            method(wrap(first.copy()), *rest.args[1:], **rest.kwargs)
+        return
+    x = wrap(first.copy())
+    base = x.requires_grad_() if wanted[0] else x
+    written = method(base.clone() if wanted[0] else x, *rest.args[1:], **rest.kwargs)
+    same = np.allclose(written._array, expected._array.astype(first.dtype), rtol=1e-12, atol=1e-12, equal_nan=True)
+    assert same and written._array.dtype == first.dtype, f"{name} {sample}: it differs from {op.name}"
+    assert wanted[0] or written is x, f"{name} {sample}: it returns another tensor"
+    if expected.requires_grad and written.requires_grad and wanted[0] and expected._array.dtype == first.dtype:
+        g = cotangents(op, [expected])
+        (want,) = grad([expected], [given[0]], g, allow_unused=True)
+        (got,) = grad([written], [base], g, allow_unused=True)
+        same = (want is None) == (got is None) and (
+            want is None or np.allclose(got._array, want._array, rtol=1e-10, atol=1e-10, equal_nan=True)
+        )
+        assert same, f"{name} {sample}: the gradient differs from that of {op.name}"
+    if first.dtype.kind in "fc":
+        leaf = wrap(first.copy()).requires_grad_()
+        try:
+            method(leaf, *rest.args[1:], **rest.kwargs)
+        except GradError:
+            assert np.array_equal(leaf._array, first, equal_nan=True), f"{name}: the leaf was written before the refusal"
+        else:
+            raise AssertionError(f"{name} {sample}: a leaf that requires grad was written over")
+
+
+def _tensors(sample: Sample, wanted: tuple[bool, ...]) -> Sample:
+    """Return the sample with fresh Tensors in place of the arrays."""
+    marks = iter(wanted)
+    return sample.map(lambda a: wrap(a.copy()).requires_grad_(next(marks)))
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
+    """Require an error of ours."""
+    try:
+        yield
+    except SapwoodError:
+        return
+    raise AssertionError(f"{what}: a result that the tensor cannot hold was written")
+
+
+def out(op: type[Op], sample: Sample) -> None:
+    """`op(…, out=o)` fills and returns `o`, resizes an empty one, and refuses where a gradient would be lost."""
+    _, expected = call(op, sample)
+    several = bool(op.outs or op.many)
+    for fresh in (lambda e: np.zeros_like(e), lambda e: np.zeros(0, e.dtype)):
+        targets = tuple(wrap(fresh(e._array)) for e in expected)
+        made = sample.map(lambda a: wrap(a.copy()))
+        result = op.call(*made.args, **made.kwargs, out=targets if several else targets[0])
+        results = tuple(result) if several else (result,)
+        assert all(r is t for r, t in zip(results, targets)), f"{op.name} {sample}: out is not what is returned"
+        for t, e in zip(targets, expected):
+            same = t._array.shape == e._array.shape and np.array_equal(t._array, e._array, equal_nan=_is_float(e._array))
+            assert same, f"{op.name} {sample}: out holds other values than the result"
+    wanted = varied(op, sample)
+    if any(wanted):
+        made = _tensors(sample, wanted)
+        try:
+            op.call(*made.args, **made.kwargs, out=targets if several else targets[0])
+        except GradError:
+            return
+        raise AssertionError(f"{op.name} {sample}: out= was accepted although an input requires grad")
+
+
 def errors(op: type[Op]) -> None:
     """A tensor argument that is no tensor is refused by name, and the text names the op."""
     names = input_names(op)
@@ -232,6 +312,6 @@ def words(op: type[Op]) -> None:
 
 
 __all__ = [
-    "Sample", "captured", "errors", "generic", "gradient_samples", "graded", "holds", "layout",
-    "no_numpy_in_formulas", "order_two", "pullback", "pure", "samples", "thrift", "words",
+    "Sample", "captured", "errors", "generic", "gradient_samples", "graded", "holds", "inplace", "layout",
+    "no_numpy_in_formulas", "order_two", "out", "pullback", "pure", "samples", "thrift", "words",
 ]  # fmt: skip

@@ -111,7 +111,7 @@ def cast(op: type[Op], sample: Sample, kind: str) -> Sample | None:
         if kind == "b":
             return np.asarray(a > 0 if own != "i" else a % 2 == 1)
         if kind == "i" and own != "i":
-            return np.asarray(np.rint(2 * a).astype(np.int64))
+            return np.asarray(np.rint(2 * np.nan_to_num(a, posinf=4, neginf=-4)).astype(np.int64))
         return a.astype(TYPES[kind])
 
     return sample.map(change)
