@@ -15,39 +15,39 @@ from . import (
     adaptive,
     arith,
     attention,
-    batch_norm,
     bitwise,
     cast,
     columns,
     compare,
     complex_parts,
+    contraction,
     conv,
     create,
     ctc,
     difference,
     distance,
-    dropout,
-    einsum,
-    embedding,
-    embedding_bag,
+    dropping,
     expanding,
     extrema,
     extreme,
-    fill,
+    filling,
     index_write,
     indexing,
     join,
     legacy,
+    lookup,
+    lookup_bag,
     loss,
     loss_margin,
     loss_more,
     mask,
     math,
-    matmul,
     matmul_rank,
+    matrix,
     matrix_view,
     movement,
-    norm,
+    normalization,
+    normalization_batch,
     number,
     ordering,
     pad,
@@ -66,7 +66,7 @@ from . import (
     search,
     slices,
     slicing,
-    softmax,
+    softmaxes,
     special_math,
     splitting,
     statistic,
@@ -81,7 +81,7 @@ from . import (
 )
 from .declare import public as public
 from .declare import registry as registry
-from .fill import zeros_of as zeros_of
+from .filling import zeros_of as zeros_of
 from .install import install
 
 install()
@@ -95,6 +95,5 @@ def __getattr__(name: str) -> Callable[..., Any]:
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-# A family may be called like an op in it (matmul); the name in this package is the op's.
 globals().update({n: o.call for n, o in registry.items()})
 globals().update(public)

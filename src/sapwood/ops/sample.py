@@ -18,7 +18,7 @@ from ..random import arrays as streams
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import composite
-from .fill import deliver, forgetting, like_array, overwrite
+from .filling import deliver, forgetting, like_array, overwrite
 from .slow import is_differentiable, write_out
 from .values import Array, check_place, integer, leaf, number, sequence_size, size_of
 

@@ -12,7 +12,7 @@ from ..errors import ShapeError, ValueRangeError
 from ..tensor import wrap
 from .declare import Fused, composite, op
 from .inplace import in_place
-from .norm import centred, per_channel, through_norm
+from .normalization import centred, per_channel, through_norm
 
 
 def _batch_samples(rng: Any) -> list[tuple[Any, ...]]:
