@@ -151,7 +151,10 @@ TORCH = {
     "elu": _elu,
     "fill_over": aten.fill,
     "fractional_max_pool": lambda input, samples, kernel, out: F.fractional_max_pool2d_with_indices(
-        input, kernel, output_size=out, _random_samples=samples.flip(2)  # PyTorch's first number places the columns
+        input,
+        kernel,
+        output_size=out,
+        _random_samples=samples.flip(2),  # PyTorch's first number places the columns
     ),
     "fused_attention": lambda q, k, v, mask, scale: F.scaled_dot_product_attention(q, k, v, mask, scale=scale),
     "hardsigmoid_backward": aten.hardsigmoid_backward,
@@ -318,8 +321,7 @@ def record(op, function, sample, writer):
         return entry
     found = iter(grads)
     entry["grads"] = [
-        None if not t.requires_grad or (g := next(found)) is None else writer.put(plain(g))
-        for t in leaves
+        None if not t.requires_grad or (g := next(found)) is None else writer.put(plain(g)) for t in leaves
     ]
     return entry
 

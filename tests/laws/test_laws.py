@@ -9,9 +9,7 @@ from sapwood.ops.declare import registry, todo
 from sapwood.testing import laws
 
 OPS = sorted(registry)
-DIFFERENTIABLE = [
-    n for n in OPS if registry[n].vjp is not None or any(v not in (None, todo) for v in registry[n].vjps)
-]
+DIFFERENTIABLE = [n for n in OPS if registry[n].vjp is not None or any(v not in (None, todo) for v in registry[n].vjps)]
 SMOOTH = [n for n in DIFFERENTIABLE if registry[n].smooth]
 
 

@@ -220,7 +220,9 @@ class mean(Reduction):
         (rng.standard_normal((2, 3)), 1),
         (rng.standard_normal(()), -1),
     ]
-    reference = lambda input, dim=None, keepdim=False: np.mean(input, axis=dim if input.ndim else None, keepdims=keepdim)
+    reference = lambda input, dim=None, keepdim=False: np.mean(
+        input, axis=dim if input.ndim else None, keepdims=keepdim
+    )
 
     def forward(input, dim=None, keepdim=False, *, dtype=None):
         if dtype is None and (input.dtype is F32 or input.dtype is F64):

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
+from .. import dtypes
 from ..autograd.check import gradgradcheck
 from ..autograd.mode import no_grad
 from ..autograd.run import grad
-from .. import dtypes
 from ..errors import ArgumentError, GradError, MissingError, SapwoodError
 from ..ops.declare import Op, differentiable, input_names, todo
 from ..tensor import Tensor, wrap
@@ -27,6 +27,7 @@ from .sampling import Sample, call, cotangent, cotangents, graded, gradient_samp
 from .traced import Traced, replay
 
 Array = np.ndarray[Any, Any]
+
 
 def holds(law: str, op: type[Op]) -> bool:
     """Return whether the law applies to the op: its declaration may name a reason why not."""
@@ -186,7 +187,6 @@ def thrift(op: type[Op], sample: Sample) -> None:
     if not differentiable(op):
         return
     on = gc.isenabled()
-    gc.collect()
     gc.disable()
     try:
         inputs, outs = graded(op, sample)
@@ -240,7 +240,9 @@ def inplace(op: type[Op], sample: Sample) -> None:
         try:
             method(leaf, *rest.args[1:], **rest.kwargs)
         except GradError:
-            assert np.array_equal(leaf._array, first, equal_nan=True), f"{name}: the leaf was written before the refusal"
+            assert np.array_equal(leaf._array, first, equal_nan=True), (
+                f"{name}: the leaf was written before the refusal"
+            )
         else:
             raise AssertionError(f"{name} {sample}: a leaf that requires grad was written over")
 
@@ -272,7 +274,9 @@ def out(op: type[Op], sample: Sample) -> None:
         results = tuple(result) if several else (result,)
         assert all(r is t for r, t in zip(results, targets)), f"{op.name} {sample}: out is not what is returned"
         for t, e in zip(targets, expected):
-            same = t._array.shape == e._array.shape and np.array_equal(t._array, e._array, equal_nan=_is_float(e._array))
+            same = t._array.shape == e._array.shape and np.array_equal(
+                t._array, e._array, equal_nan=_is_float(e._array)
+            )
             assert same, f"{op.name} {sample}: out holds other values than the result"
     wanted = varied(op, sample)
     if any(wanted):
@@ -312,6 +316,21 @@ def words(op: type[Op]) -> None:
 
 
 __all__ = [
-    "Sample", "captured", "errors", "generic", "gradient_samples", "graded", "holds", "inplace", "layout",
-    "no_numpy_in_formulas", "order_two", "out", "pullback", "pure", "samples", "thrift", "words",
+    "Sample",
+    "captured",
+    "errors",
+    "generic",
+    "graded",
+    "gradient_samples",
+    "holds",
+    "inplace",
+    "layout",
+    "no_numpy_in_formulas",
+    "order_two",
+    "out",
+    "pullback",
+    "pure",
+    "samples",
+    "thrift",
+    "words",
 ]  # fmt: skip

@@ -34,7 +34,9 @@ class Sample(NamedTuple):
 
     def map(self, change: Callable[[Any], Any]) -> Sample:
         """Return the sample with every array replaced by `change(array)`."""
-        return Sample(tuple(_mapped(a, change) for a in self.args), {k: _mapped(v, change) for k, v in self.kwargs.items()})
+        return Sample(
+            tuple(_mapped(a, change) for a in self.args), {k: _mapped(v, change) for k, v in self.kwargs.items()}
+        )
 
     def arrays(self) -> list[Array]:
         """Return the arrays in order, those in sequences too."""
@@ -123,7 +125,9 @@ def gradient_samples(op: type[Op]) -> tuple[Sample, ...]:
     own = samples(op)
     if "c" not in op.dtypes:
         return own
-    return own + tuple(c for s in own if (c := cast(op, s, "c")) is not None and any(a.dtype.kind == "f" for a in s.arrays()))
+    return own + tuple(
+        c for s in own if (c := cast(op, s, "c")) is not None and any(a.dtype.kind == "f" for a in s.arrays())
+    )
 
 
 def call(op: type[Op], sample: Sample, wanted: tuple[bool, ...] = ()) -> tuple[list[Tensor], tuple[Tensor, ...]]:
@@ -196,7 +200,7 @@ def _owners(op: type[Op], sample: Sample) -> list[str]:
 
 
 def graded(op: type[Op], sample: Sample) -> tuple[list[Tensor], list[Tensor]]:
-    """Call the op with every input that has a derivative requiring grad; return these and the outputs with a gradient."""
+    """Call the op with all inputs that have a derivative requiring grad; return these and the outputs with gradient."""
     given, outs = call(op, sample, varied(op, sample))
     return [t for t in given if t.requires_grad], [o for o in outs if o.requires_grad]
 
