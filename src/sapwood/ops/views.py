@@ -146,8 +146,12 @@ def _view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -
 
 def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
     """Return `input` in another shape: a view where the memory order allows it, else a copy."""
-    if type(input) is ndarray and type(size) is tuple and -1 not in size and prod(size) == input.size:
-        return input.reshape(size)  # the gradient of every reshape: nothing to check, nothing to record
+    if type(input) is ndarray and type(size) is tuple:
+        # The gradient of every reshape comes here: nothing is to be recorded, and only a failure to be explained.
+        try:
+            return input.reshape(size)
+        except ValueError:
+            pass
     a = input._array if isinstance(input, Tensor) else input
     if type(a) is not ndarray or a.flags.c_contiguous:
         return view(input, size)
