@@ -12,6 +12,7 @@ import linecache
 import re
 import types
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -118,6 +119,7 @@ def forward_of(op: type[Op]) -> Any:
     return op.forward if op.forward is not None else op.formula
 
 
+@cache
 def node_names(op: type[Op]) -> list[str]:
     """Return the names of the node classes that the op may record."""
     if op.grad_fn is None:
