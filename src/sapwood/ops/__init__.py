@@ -78,9 +78,9 @@ from . import (
     vision,
     window,
 )
-from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
+from .fill import zeros_of as zeros_of
 from .install import install
 
 install()
