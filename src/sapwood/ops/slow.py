@@ -304,7 +304,7 @@ def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, sever
 
 def is_differentiable(dtype: np.dtype[Any]) -> bool:
     """Return whether values of a NumPy type can carry a gradient."""
-    return dtype.kind in "fc" or dtype.name == _BF16
+    return dtype.kind in "fc" or (dtype.kind == "V" and dtype.name == _BF16)
 
 
 def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[Any, ...]) -> list[Any] | None:
