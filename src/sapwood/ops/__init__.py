@@ -37,7 +37,6 @@ from . import (
     index_write,
     indexing,
     join,
-    legacy,
     loss,
     loss_margin,
     loss_more,
