@@ -87,8 +87,8 @@ class repeat(Movement):
         if 0 in repeats:
             return ops.zeros_of(g, input_shape)
         shape = (1,) * (len(repeats) - len(input_shape)) + tuple(input_shape)
-        apart = g.reshape([n for pair in zip(repeats, shape) for n in pair])
-        return ops.sum(apart, tuple(range(0, 2 * len(repeats), 2))).reshape(input_shape) if repeats else g
+        apart = ops.reshape(g, tuple(n for pair in zip(repeats, shape) for n in pair))
+        return ops.reshape(ops.sum(apart, tuple(range(0, 2 * len(repeats), 2))), input_shape) if repeats else g
 
 
 @composite
