@@ -48,6 +48,7 @@ from . import (
     number,
     ordering,
     pad,
+    padding,
     place,
     pool,
     power,
@@ -75,9 +76,9 @@ from . import (
     vision,
     window,
 )
-from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
+from .fill import zeros_of as zeros_of
 from .install import install
 
 install()
