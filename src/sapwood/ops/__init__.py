@@ -50,6 +50,7 @@ from . import (
     number,
     ordering,
     pad,
+    padding,
     place,
     pool,
     power,

@@ -76,6 +76,9 @@ class Op:
     """Whether an attribute may make the output of a type that cannot carry a gradient, which then ends here."""
     view: bool = False
     """Whether the output shares the input's memory."""
+    on_memory: bool = False
+    """Whether the op is about memory itself: the result depends on the input's layout (view, as_strided), or shares its
+    memory without being a view to autograd (a new shape for a fresh copy)."""
 
     # -- what it is called
     grad_fn: str | None = None

@@ -9,7 +9,6 @@ from numpy import ndarray
 
 from .. import alias, ops
 from ..errors import ShapeError
-from ..tensor import Tensor
 from .declare import Movement, View, composite, op
 from .sizes import ints, one_int
 
@@ -83,6 +82,7 @@ class as_strided(View):
     """Look at the storage under a tensor with given sizes, strides and offset, in elements."""
 
     function = method = False
+    on_memory = True
     grad_fn = "AsStridedBackward0"
     vjp_input = lambda g, size, stride, storage_offset, layout: ops.restrided(
         g, (size, stride, storage_offset), layout, "target"
@@ -126,7 +126,7 @@ def strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> A
     Raises:
         ShapeError: a negative number, or a place outside the storage.
     """
-    if not isinstance(input, Tensor):
+    if isinstance(input, ndarray):
         return move(input, _plain(input.shape), (size, stride, storage_offset or 0), "source")
     return as_strided(input, size, stride, storage_offset, None)
 
@@ -161,6 +161,7 @@ class as_strided_scatter(Movement):
 
     inputs = ("input", "src")
     takes_out = False
+    on_memory = True
     samples = lambda rng: [(rng.standard_normal((3, 4)), rng.standard_normal((2, 2)), (2, 2), (1, 2), 1)]
 
     def canon(a, size, stride, storage_offset):

@@ -23,7 +23,8 @@ class view(View):
     """Look at the same memory in another shape; one size may be -1 and is then computed."""
 
     function = method = False
-    vjp_input = lambda g, input_shape: g.reshape(input_shape)
+    on_memory = True
+    vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [
         (rng.standard_normal((2, 6)), (3, 4)),
         (rng.standard_normal((2, 6)), (-1,)),
@@ -73,9 +74,10 @@ class reshape_alias(View):
     """Look at memory that is not contiguous in another shape: what `reshape` does where no copy is needed."""
 
     function = method = False
+    on_memory = True
     canon = view.op.canon
     forward = view.op.forward
-    vjp_input = lambda g, input_shape: g.reshape(input_shape)
+    vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [(rng.standard_normal((4, 3)).T, (3, 2, 2))]
     reference = lambda input, size: input.reshape(size)
 
@@ -91,8 +93,9 @@ class unsafe_view(Op):
     dtypes = "bifc"
     takes_out = False
     function = method = False
+    on_memory = True
     forward = lambda input, size: input.reshape(size)
-    vjp_input = lambda g, input_shape: g.reshape(input_shape)
+    vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [(rng.standard_normal((2, 6)), (3, 4))]
 
 
@@ -102,6 +105,7 @@ class view_dtype(View):
 
     # Not a view to autograd: nothing flows back, so its base need not follow a write.
     view = False
+    on_memory = True
     function = method = False
     samples = lambda rng: [(rng.standard_normal((2, 3)).astype(np.float32), dtypes.int32)]
 
@@ -336,7 +340,7 @@ class squeeze(View):
     """Drop dimensions of size 1: all of them, or those in `dim` that have it."""
 
     grad_fn = "SqueezeBackward0 if dim is None else SqueezeBackward1 if type(dim) is int else SqueezeBackward2"
-    vjp_input = lambda g, input_shape: g.reshape(input_shape)
+    vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [
         (rng.standard_normal((1, 2, 1)),),
         (rng.standard_normal((1, 2, 1)), 0),
@@ -367,7 +371,7 @@ class unsqueeze(View):
 
     canon = lambda a, dim: (one_dim("unsqueeze", dim, a.ndim + 1),)
     forward = lambda input, dim: input[(slice(None),) * dim + (None, Ellipsis)]
-    vjp_input = lambda g, dim: g.squeeze(dim)
+    vjp_input = lambda g, dim: ops.squeeze(g, dim)
     samples = lambda rng: [(rng.standard_normal((2, 3)), 1), (rng.standard_normal(()), -1)]
     reference = lambda input, dim: np.expand_dims(input, dim)
 

@@ -114,7 +114,7 @@ def pure(op: type[Op], sample: Sample) -> None:
         )
     for out in outs:
         shared = any(np.shares_memory(out._array, t._array) for t in given)
-        if out._array.size:
+        if out._array.size and not op.on_memory:
             assert shared == op.view, f"{op.name} {sample}: the output {'shares' if shared else 'has its own'} memory"
 
 
@@ -128,6 +128,8 @@ def _arrays(sample: Sample) -> Iterator[Any]:
 
 def layout(op: type[Op], sample: Sample) -> None:
     """Transposed, sliced and reversed memory gives the same result as contiguous memory."""
+    if op.on_memory:
+        return
     _, expected = call(op, sample)
     strided = Sample(tuple(_strided(a) for a in sample.args), {k: _strided(v) for k, v in sample.kwargs.items()})
     _, outs = call(op, strided)
