@@ -152,7 +152,7 @@ def offset_in_storage(array: Array) -> int:
 
 def overlaps_itself(array: Array) -> bool:
     """Return whether two indices reach the same memory, as after expand."""
-    return any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape))
+    return array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape))
 
 
 def register_view(view: Any, of: Any, kind: str = "") -> None:
