@@ -77,6 +77,8 @@ class ctc_negative_log(Fused):
     promote = "given"
     function = method = False
     grad_fn = "CtcLossBackward0"
+    # The gradient is that of PyTorch: along directions that keep log_probs normalised, and only there.
+    smooth = False
     samples = _samples
 
     def canon(log_probs, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]

@@ -346,7 +346,8 @@ class nll_spread(Fused):
     def forward(grad, target, weight, shape, reduction, ignore_index):  # type: ignore[no-untyped-def]
         index, w = _chosen(shape, grad.dtype, target, weight, ignore_index)
         if reduction == "mean":
-            w = w / np.add.reduce(w, axis=None)
+            # With every target ignored the loss is nan, its gradient still zero.
+            w = np.where(target == ignore_index, w, w / np.add.reduce(w, axis=None))
         out = np.zeros(shape, grad.dtype)
         values = -grad * w
         if len(shape) == 1:

@@ -245,8 +245,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise ShapeError(f"rms_norm: weight must have normalized_shape {shape}, got {tuple(weight.shape)}")
     eps = _machine_epsilon(input._array.dtype) if eps is None else eps
     if input._array.dtype.itemsize == 2:
-        wide = rms_norm(ops.to(input, float32), shape, weight, eps)
-        return ops.to(wide, input.dtype)
+        # Squares overflow in 16 bits.
+        wide = rms_norm(input.to(float32), shape, weight, eps)
+        return wide.to(input.dtype)
     squares = ops.mean(ops.pow(input, 2), tuple(range(-len(shape), 0)), True)
     out = input * ops.rsqrt(ops.add_number(squares, eps))
     return out if weight is None else out * weight

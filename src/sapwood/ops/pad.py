@@ -32,7 +32,9 @@ def _source(mode: str, n: int, before: int, after: int) -> Any:
     if mode == "replicate":
         return i.clip(0, n - 1)
     if mode == "circular":
-        return i % n
+        # What negative amounts cut off does not come round again.
+        kept = np.arange(max(-before, 0), n - max(-after, 0))
+        return kept[np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)]
     return (n - 1) - np.abs((n - 1) - np.abs(i))
 
 

@@ -98,7 +98,7 @@ def _as_input(out: Any, input: Any) -> Any:
     """Return a new array of the input's type; integers are rounded, and kept in range where cubics overshoot."""
     if input.dtype.kind == "u" and out.dtype.kind == "f":
         out = np.floor(out + 0.5).clip(0, np.iinfo(input.dtype).max)
-    return out.astype(input.dtype, copy=out is input)
+    return out.astype(input.dtype, copy=False)
 
 
 @op
@@ -125,14 +125,14 @@ class resample(Movement):
 
     def forward(input, kind, size, align, scales):  # type: ignore[no-untyped-def]
         out = input
-        for dim in range(2, input.ndim):
+        for dim in reversed(range(2, input.ndim)):
             index, weight = taps(kind, input.shape[dim], size[dim - 2], align, scales[dim - 2], _real(input.dtype))
             if weight is None:
                 out = out.take(index[:, 0], axis=dim)
                 continue
             terms = [out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])]
-            out = sum(terms[1:], terms[0])
-        return _as_input(out, input)
+            out = _as_input(sum(terms[1:], terms[0]), input)
+        return out if out is not input else input.copy()
 
 
 @op
