@@ -12,7 +12,8 @@ from ..autograd.mode import no_grad
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..ops import loss, loss_more
 from ..ops.loss import REDUCTIONS, reduced, reduction_name
-from ..ops.loss_more import cosine_similarity, ctc_loss as _ctc_loss, pairwise_distance
+from ..ops.loss_more import cosine_similarity, pairwise_distance
+from ..ops.loss_more import ctc_loss as _ctc_loss
 from ..tensor import Tensor
 
 Bool = bool | None
@@ -212,7 +213,9 @@ def _probabilities(
             f"{target.dtype.name}; class indices have the input's shape without the class dimension"
         )
     if ignore_index >= 0:
-        raise ValueRangeError("cross_entropy: ignore_index has a meaning for class indices only, target is probabilities")
+        raise ValueRangeError(
+            "cross_entropy: ignore_index has a meaning for class indices only, target is probabilities"
+        )
     dim = 0 if log.dim() < 2 else 1
     classes = log.shape[dim]
     if label_smoothing:
@@ -418,9 +421,7 @@ def multi_margin_loss(
         raise ShapeError(f"multi_margin_loss: weight must be (C), got {tuple(weight.shape)}")
     if input.dim() > 1:
         return ops.multi_margin_loss(input, target, p, margin, weight, kind)
-    single = ops.multi_margin_loss(
-        ops.reshape(input, (1, -1)), ops.reshape(target, (1,)), p, margin, weight, kind
-    )
+    single = ops.multi_margin_loss(ops.reshape(input, (1, -1)), ops.reshape(target, (1,)), p, margin, weight, kind)
     return ops.squeeze(single, 0) if kind == "none" else single
 
 

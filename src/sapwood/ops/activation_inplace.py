@@ -20,41 +20,41 @@ def _invertible(name: str, slope: float) -> None:
 
 
 @op
-class elu_over(activation.elu.op):  # type: ignore[name-defined, misc]
+class elu_over(activation.elu.op):
     """Replace negative elements by an exponential that tends to -alpha, over the input."""
 
     grad_fn = "EluBackward1"
 
-    def vjp_input(g, out, alpha, scale, input_scale):  # type: ignore[no-untyped-def]
+    def vjp_input(g, out, alpha, scale, input_scale):
         _invertible("elu", alpha)
         return ops.where(out <= 0, g * ((out + alpha * scale) * input_scale), g * scale)
 
 
 @op
-class celu_over(activation.celu.op):  # type: ignore[name-defined, misc]
+class celu_over(activation.celu.op):
     """Replace negative elements by a smooth exponential, over the input."""
 
     function = False
     grad_fn = "CeluBackward1"
 
-    def vjp_input(g, out, alpha):  # type: ignore[no-untyped-def]
+    def vjp_input(g, out, alpha):
         _invertible("celu", alpha)
         return ops.where(out <= 0, g * ((out + alpha) * (1 / alpha)), g)
 
 
 @op
-class leaky_relu_over(activation.leaky_relu.op):  # type: ignore[name-defined, misc]
+class leaky_relu_over(activation.leaky_relu.op):
     """Scale negative elements by `negative_slope`, over the input."""
 
     grad_fn = "LeakyReluBackward1"
 
-    def vjp_input(g, out, negative_slope):  # type: ignore[no-untyped-def]
+    def vjp_input(g, out, negative_slope):
         _invertible("leaky_relu", negative_slope)
         return ops.leaky_relu_backward(g, out, negative_slope)
 
 
 @op
-class threshold_over(activation.threshold.op):  # type: ignore[name-defined, misc]
+class threshold_over(activation.threshold.op):
     """Replace elements that do not exceed `threshold` by `value`, over the input."""
 
     function = False
@@ -62,12 +62,12 @@ class threshold_over(activation.threshold.op):  # type: ignore[name-defined, mis
 
 
 @op
-class rrelu_over(activation.rrelu_with_noise.op):  # type: ignore[name-defined, misc]
+class rrelu_over(activation.rrelu_with_noise.op):
     """Scale elements that are not positive, over the input."""
 
     grad_fn = "RreluWithNoiseBackward1"
 
-    def vjp_input(g, out, noise, lower, upper, training):  # type: ignore[no-untyped-def]
+    def vjp_input(g, out, noise, lower, upper, training):
         _invertible("rrelu", lower)
         if training:
             return ops.choose_backward(g, out, noise)

@@ -10,7 +10,6 @@ import numpy as np
 from .. import ops
 from .declare import Fused, op, zero
 
-
 _SIXTH = float(np.float32(1 / 6))
 """PyTorch holds the sixth in single precision for every type."""
 

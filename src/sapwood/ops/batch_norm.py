@@ -18,7 +18,11 @@ from .norm import centred, per_channel, through_norm
 def _batch_samples(rng: Any) -> list[tuple[Any, ...]]:
     x, w, b = rng.standard_normal((4, 3, 2)), rng.standard_normal(3), rng.standard_normal(3)
     mean, var = rng.standard_normal(3), rng.uniform(0.5, 1.5, 3)
-    return [(x, w, b, None, None, True, 1e-5), (x, w, b, mean, var, False, 1e-5), (x[..., 0], None, None, None, None, True, 0.1)]
+    return [
+        (x, w, b, None, None, True, 1e-5),
+        (x, w, b, mean, var, False, 1e-5),
+        (x[..., 0], None, None, None, None, True, 0.1),
+    ]
 
 
 @op
@@ -37,7 +41,7 @@ class batch_norm_of(Fused):
     grad_fn = "NativeBatchNormBackward0"
     samples = _batch_samples
 
-    def forward(input, weight, bias, running_mean, running_var, training, eps):  # type: ignore[no-untyped-def]
+    def forward(input, weight, bias, running_mean, running_var, training, eps):
         per = (-1,) + (1,) * (input.ndim - 2)
         if training:
             n = input.size // max(input.shape[1], 1)
@@ -56,7 +60,7 @@ class batch_norm_of(Fused):
         none = np.empty(0, mean.dtype)
         return (out, mean, invstd, var) if training else (out, none, none, none)
 
-    def formula(input, weight, bias, running_mean, running_var, training, eps):  # type: ignore[no-untyped-def]
+    def formula(input, weight, bias, running_mean, running_var, training, eps):
         dims, ndim = (0, *range(2, input.ndim)), input.ndim
         n = math.prod(input.shape) // max(input.shape[1], 1)
         mean, var = running_mean, running_var
@@ -71,7 +75,7 @@ class batch_norm_of(Fused):
         none = ops.narrow(mean, 0, 0, 0)
         return (out, mean, invstd, var * (n / (n - 1))) if training else (out, none, none, none)
 
-    def vjp(g, needs, input, weight, running_mean, running_var, mean, invstd, training, eps):  # type: ignore[no-untyped-def]
+    def vjp(g, needs, input, weight, running_mean, running_var, mean, invstd, training, eps):
         g, g_mean, g_invstd, _ = g
         ndim, dims = input.ndim, (0, *range(2, input.ndim))
         if not training:
@@ -107,7 +111,7 @@ class moving_average(Fused):
 
 def _keep(running: Any, value: Any, momentum: float) -> None:
     if running is not None:
-        in_place(moving_average.op, running, (value.detach(),), (momentum,), "batch_norm")  # type: ignore[attr-defined]
+        in_place(moving_average.op, running, (value.detach(),), (momentum,), "batch_norm")
 
 
 @composite

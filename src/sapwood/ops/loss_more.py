@@ -90,7 +90,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
 
 
 @op
-class norm_of_difference(linalg_vector_norm.op):  # type: ignore[name-defined, misc]
+class norm_of_difference(linalg_vector_norm.op):
     """Return the p-norm under the name that the graph shows for it inside distances."""
 
     grad_fn = "NormBackward1"
@@ -155,9 +155,7 @@ def triplet_margin_loss(
 
 
 @composite(name="binary_cross_entropy_with_logits")
-def _bce_with_logits(
-    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: Any = 1
-) -> Any:
+def _bce_with_logits(input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: Any = 1) -> Any:
     """Return the cross entropy between sigmoid(input) and target."""
     name = reduction_name("binary_cross_entropy_with_logits", reduction)
     declared = ops.loss.binary_cross_entropy_with_logits

@@ -59,15 +59,17 @@ class native_layer_norm(Fused):
     takes_none = True
     samples = _layer_samples
 
-    def canon(input, normalized_shape, eps):  # type: ignore[no-untyped-def]
+    def canon(input, normalized_shape, eps):
         if isinstance(normalized_shape, int):
             raise ArgumentError("layer_norm: normalized_shape must be a tuple of ints, got an int; write (size,)")
         shape = tuple(normalized_shape)
         if not shape or input.shape[-len(shape) :] != shape:
-            raise ShapeError(f"layer_norm: normalized_shape {shape} must be the last sizes of the input, which is {input.shape}")
+            raise ShapeError(
+                f"layer_norm: normalized_shape {shape} must be the last sizes of the input, which is {input.shape}"
+            )
         return shape, eps
 
-    def forward(input, normalized_shape, weight, bias, eps):  # type: ignore[no-untyped-def]
+    def forward(input, normalized_shape, weight, bias, eps):
         for name, p in (("weight", weight), ("bias", bias)):
             if p is not None and p.shape != normalized_shape:
                 raise ShapeError(f"layer_norm: {name} must have normalized_shape {normalized_shape}, got {p.shape}")
@@ -81,7 +83,7 @@ class native_layer_norm(Fused):
             x += bias
         return x, mean, rstd
 
-    def formula(input, normalized_shape, weight, bias, eps):  # type: ignore[no-untyped-def]
+    def formula(input, normalized_shape, weight, bias, eps):
         dims = tuple(range(-len(normalized_shape), 0))
         mean = ops.mean(input, dims, True)
         d = input - mean
@@ -90,7 +92,7 @@ class native_layer_norm(Fused):
         out = out if weight is None else out * weight
         return out if bias is None else out + bias, mean, rstd
 
-    def vjp(g, needs, input, weight, mean, rstd, normalized_shape):  # type: ignore[no-untyped-def]
+    def vjp(g, needs, input, weight, mean, rstd, normalized_shape):
         g_out, g_mean, g_rstd = g
         dims = tuple(range(-len(normalized_shape), 0))
         g_x = None
@@ -155,7 +157,7 @@ class native_group_norm(Fused):
     takes_none = True
     samples = _group_samples
 
-    def forward(input, weight, bias, N, C, HxW, group, eps):  # type: ignore[no-untyped-def] # noqa: N803
+    def forward(input, weight, bias, N, C, HxW, group, eps):
         n = (C // group) * HxW
         mean, x, squares = centred(input.reshape(N, group, n), 2, n)
         rstd = 1 / np.sqrt(squares / n + eps)
@@ -168,7 +170,7 @@ class native_group_norm(Fused):
             x += bias.reshape(per)
         return x, mean[..., 0], rstd[..., 0]
 
-    def formula(input, weight, bias, N, C, HxW, group, eps):  # type: ignore[no-untyped-def] # noqa: N803
+    def formula(input, weight, bias, N, C, HxW, group, eps):
         x = ops.reshape(input, (N, group, (C // group) * HxW))
         mean = ops.mean(x, 2, True)
         d = x - mean
@@ -178,7 +180,7 @@ class native_group_norm(Fused):
         out = out if bias is None else out + per_channel(bias, input.ndim)
         return out, ops.reshape(mean, (N, group)), ops.reshape(rstd, (N, group))
 
-    def vjp(g, needs, input, weight, mean, rstd, N, C, HxW, group):  # type: ignore[no-untyped-def] # noqa: N803
+    def vjp(g, needs, input, weight, mean, rstd, N, C, HxW, group):
         g_out, g_mean, g_rstd = g
         n = (C // group) * HxW
         shape, rest = input.shape, (0, *range(2, input.ndim))
@@ -212,7 +214,9 @@ def group_norm(
     """
     shape = input.shape
     if len(shape) < 2 or num_groups <= 0 or shape[1] % num_groups:
-        raise ShapeError(f"group_norm: num_groups {num_groups} must divide the number of channels of input {tuple(shape)}")
+        raise ShapeError(
+            f"group_norm: num_groups {num_groups} must divide the number of channels of input {tuple(shape)}"
+        )
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p.shape) != (shape[1],):
             raise ShapeError(f"group_norm: {name} must be ({shape[1]},), one number per channel, got {tuple(p.shape)}")
@@ -240,7 +244,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise ArgumentError("rms_norm: normalized_shape must be a tuple of ints, got an int; write (size,)")
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise ShapeError(f"rms_norm: normalized_shape {shape} must be the last sizes of the input, {tuple(input.shape)}")
+        raise ShapeError(
+            f"rms_norm: normalized_shape {shape} must be the last sizes of the input, {tuple(input.shape)}"
+        )
     if weight is not None and tuple(weight.shape) != shape:
         raise ShapeError(f"rms_norm: weight must have normalized_shape {shape}, got {tuple(weight.shape)}")
     eps = _machine_epsilon(input._array.dtype) if eps is None else eps

@@ -45,7 +45,7 @@ class IndexPad(Movement):
     dtypes = "fc"
     vjp_input = lambda g, input, pad, mode: ops.index_unpad(g, input, pad, mode)
 
-    def forward(input, pad, mode):  # type: ignore[no-untyped-def]
+    def forward(input, pad, mode):
         out = input
         for dim, before, after in _sides(pad, input.ndim):
             out = out.take(_source(mode, input.shape[dim], before, after), axis=dim)
@@ -86,7 +86,7 @@ class index_unpad(Movement):
     vjp_grad = lambda g, pad, mode: ops.index_pad(g, pad, mode)
     vjp_input = lambda g, input_shape: ops.zeros_of(g, input_shape)
 
-    def forward(grad, input, pad, mode):  # type: ignore[no-untyped-def]
+    def forward(grad, input, pad, mode):
         out, shape = grad, input.shape
         for dim, before, after in _sides(pad, len(shape)):
             n = shape[dim]
@@ -130,7 +130,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         n = input.shape[dim]
         limit = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
         if max(before, after) > limit or n + before + after < 1:
-            raise ShapeError(f"pad: mode {mode!r} allows at most {limit} for dimension {dim} of size {n}, got {(before, after)}")
+            raise ShapeError(
+                f"pad: mode {mode!r} allows at most {limit} for dimension {dim} of size {n}, got {(before, after)}"
+            )
     return (ops.circular_pad if mode == "circular" else ops.index_pad)(input, pad, mode)
 
 

@@ -123,14 +123,16 @@ class resample(Movement):
     ]
     vjp_input = lambda g, input_shape, kind, align, scales: ops.resample_back(g, kind, input_shape[2:], align, scales)
 
-    def forward(input, kind, size, align, scales):  # type: ignore[no-untyped-def]
+    def forward(input, kind, size, align, scales):
         out = input
         for dim in reversed(range(2, input.ndim)):
             index, weight = taps(kind, input.shape[dim], size[dim - 2], align, scales[dim - 2], _real(input.dtype))
             if weight is None:
                 out = out.take(index[:, 0], axis=dim)
                 continue
-            terms = [out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])]
+            terms = [
+                out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])
+            ]
             out = _as_input(sum(terms[1:], terms[0]), input)
         return out if out is not input else input.copy()
 
@@ -146,7 +148,7 @@ class resample_back(Movement):
     samples = lambda rng: [(rng.standard_normal((1, 2, 5)), "linear1", (3,), False, (None,))]
     vjp_input = lambda g, input_shape, kind, align, scales: ops.resample(g, kind, input_shape[2:], align, scales)
 
-    def forward(input, kind, size, align, scales):  # type: ignore[no-untyped-def]
+    def forward(input, kind, size, align, scales):
         out = input
         for dim in range(2, input.ndim):
             index, weight = taps(kind, size[dim - 2], input.shape[dim], align, scales[dim - 2], _real(input.dtype))
