@@ -13,11 +13,11 @@ import sapwood
 
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
-    {"errors", "dtypes", "device", "state", "hook"},
+    {"errors", "dtypes", "device", "state", "hook", "kernels"},
     {"node", "alias", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "nn", "utils", "serialize"},
-    {"optim", "viz", "compat", "graph", "export", "kernels"},
+    {"optim", "viz", "compat", "graph", "export"},
     {"__init__", "__main__", "demo", "testing"},
 ]
 RANK = {name: i for i, names in enumerate(LAYERS) for name in names}

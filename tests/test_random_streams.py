@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import sapwood.random as sr
+import sapwood.random.arrays as sr
 from sapwood.errors import DtypeError, LoadError, MissingError, ShapeError, ValueRangeError
 from sapwood.random.choice import _exchange
 from sapwood.random.rounding import fma32, fma64

@@ -10,7 +10,7 @@ import sys
 import warnings
 from typing import Any
 
-from . import autograd, ops
+from . import autograd, ops, random
 from .autograd.mode import (
     enable_grad,
     inference_mode,
@@ -26,10 +26,12 @@ from .dtypes import (
     complex64,
     complex128,
     dtype,
+    finfo,
     float16,
     float32,
     float64,
     get_default_dtype,
+    iinfo,
     int8,
     int16,
     int32,
@@ -42,6 +44,15 @@ from .dtypes import (
     uint64,
 )
 from .printing import set_printoptions
+from .random import (
+    Generator,
+    default_generator,
+    get_rng_state,
+    initial_seed,
+    manual_seed,
+    seed,
+    set_rng_state,
+)
 from .tensor import Parameter as _Parameter
 from .tensor import Size, Tensor
 
@@ -70,7 +81,6 @@ _LAZY = {
     "optim",
     "utils",
     "viz",
-    "random",
     "linalg",
     "fft",
     "special",

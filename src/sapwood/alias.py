@@ -96,16 +96,20 @@ def check_saved(node: Any) -> None:
     """
     for names, saved in zip(node.wants, node.saved):
         for name, value in zip(names, saved or ()):
-            if type(value) is not ndarray:
-                continue
-            record = stamp_of(value)
-            if record is not None and record.seq > node.seq:
-                what = "its own result" if name in node.out_names else f"its argument {name!r}"
-                raise OverwrittenError(
-                    f"backward: {node.name()} saved {what}, {value.dtype} {value.shape}, and {record.op} has written "
-                    f"over it since (version {record.version} of its memory); use the out-of-place form of "
-                    f"{record.op.removesuffix('_')}, or pass tensor.clone() to one of the two"
-                )
+            for array in value if type(value) is tuple else (value,):
+                if type(array) is ndarray:
+                    _check_intact(node, name, array)
+
+
+def _check_intact(node: Any, name: str, array: Array) -> None:
+    record = stamp_of(array)
+    if record is not None and record.seq > node.seq:
+        what = "its own result" if name in node.out_names else f"its argument {name!r}"
+        raise OverwrittenError(
+            f"backward: {node.name()} saved {what}, {array.dtype} {array.shape}, and {record.op} has written "
+            f"over it since (version {record.version} of its memory); use the out-of-place form of "
+            f"{record.op.removesuffix('_')}, or pass tensor.clone() to one of the two"
+        )
 
 
 def replace_data(tensor: Any, array: Array) -> None:
@@ -152,7 +156,7 @@ def offset_in_storage(array: Array) -> int:
 
 def overlaps_itself(array: Array) -> bool:
     """Return whether two indices reach the same memory, as after expand."""
-    return array.size > 1 and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape))
+    return bool(array.size) and any(s == 0 and n > 1 for s, n in zip(array.strides, array.shape))
 
 
 def register_view(view: Any, of: Any, kind: str = "") -> None:

@@ -244,3 +244,68 @@ def result_dtype(dims: list[dtype], zero_dims: list[dtype], numbers: list[comple
 
 F32 = np.dtype("float32")
 F64 = np.dtype("float64")
+
+
+class finfo:
+    """The limits of a floating-point type; of a complex one, those of its parts.
+
+    Attributes:
+        bits, eps, max, min, tiny, smallest_normal, resolution, dtype: as in PyTorch; `dtype` is a name.
+    """
+
+    __slots__ = ("bits", "dtype", "eps", "max", "min", "resolution", "smallest_normal", "tiny")
+
+    def __init__(self, type: dtype | None = None) -> None:
+        of = (_Default.dtype if type is None else type).to_real()
+        if of.category != FLOAT:
+            raise DtypeError(f"finfo: a floating-point or complex dtype is expected, got {of!r}; use iinfo for integers")
+        digits, lowest, decimal = _FLOAT_SHAPES[of.name]
+        self.bits = 8 * of.itemsize
+        self.eps = 2.0 ** (1 - digits)
+        self.smallest_normal = self.tiny = 2.0**lowest
+        self.max = (2.0 - self.eps) * 2.0 ** (1 - lowest)
+        self.min = -self.max
+        self.resolution = 10.0**-decimal
+        self.dtype = of.name
+
+    def __repr__(self) -> str:
+        shown = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        return f"finfo({', '.join(f'{n}={getattr(self, n):g}' for n in shown)}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, finfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(("finfo", self.dtype))
+
+
+_FLOAT_SHAPES = {"float16": (11, -14, 3), "bfloat16": (8, -126, 2), "float32": (24, -126, 6), "float64": (53, -1022, 15)}
+"""Bits of the significand, exponent of the smallest normal number, exact decimal digits."""
+
+
+class iinfo:
+    """The limits of an integer type.
+
+    Attributes:
+        bits, max, min, dtype: as in PyTorch; `dtype` is a name.
+    """
+
+    __slots__ = ("bits", "dtype", "max", "min")
+
+    def __init__(self, type: dtype) -> None:
+        if type.category != INT:
+            raise DtypeError(f"iinfo: an integer dtype is expected, got {type!r}; use finfo for floating-point ones")
+        self.bits = 8 * type.itemsize
+        self.min = -(2 ** (self.bits - 1)) if type.is_signed else 0
+        self.max = 2 ** (self.bits - type.is_signed) - 1
+        self.dtype = type.name
+
+    def __repr__(self) -> str:
+        shown = (f"{n}={v if abs(v) < 1000000 else format(float(v), 'g')}" for n, v in (("min", self.min), ("max", self.max)))
+        return f"iinfo({', '.join(shown)}, dtype={self.dtype})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, iinfo) and self.dtype == other.dtype
+
+    def __hash__(self) -> int:
+        return hash(("iinfo", self.dtype))

@@ -73,7 +73,8 @@ class Node:
 
     def name(self) -> str:
         """Return PyTorch's name of the node, e.g. "MulBackward0"."""
-        return {"CopySlices": "torch::autograd::CopySlices"}.get(type(self).__name__, type(self).__name__)
+        name = type(self).__name__
+        return f"torch::autograd::{name}" if name in ("CopySlices", "NotImplemented") else name
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:

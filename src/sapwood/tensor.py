@@ -74,7 +74,7 @@ class Tensor(Interop):
     _inference: bool = False
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Tensor:
-        from .ops.create import legacy_constructor
+        from .ops.legacy import legacy_constructor
 
         return legacy_constructor(cls, *args, **kwargs)
 

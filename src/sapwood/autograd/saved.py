@@ -70,8 +70,8 @@ def as_tensor(node: Node, name: str, value: Any) -> Any:
     """Return one saved value; an array becomes the Tensor it was."""
     if type(value) is not ndarray:
         if type(value) is tuple and value and all(type(v) is ndarray for v in value) and name in node.inputs:
-            # A list input (cat, stack, einsum): its members' edges are the node's edges, in order.
-            return tuple(_at_edge(v, e) for v, e in zip(value, node.edges))
+            # A list input (cat, stack, index): its members' edges are the last ones of the node, in order.
+            return tuple(_at_edge(v, e) for v, e in zip(value, node.edges[node.inputs.index(name) :]))
         return value
     if name in node.out_names:
         return wrap(value, node if node.outs == 1 else _output(node, node.out_names.index(name), value))

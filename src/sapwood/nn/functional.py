@@ -1,34 +1,125 @@
-"""Functions of neural networks: `torch.nn.functional`'s names over the ops."""
+"""Functions of neural networks: the names of `torch.nn.functional` over the ops."""
 
 from __future__ import annotations
 
-from ..ops.conv import (
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    fold,
-    unfold,
-)
-
-# Activations, normalisation, dropout, resampling, losses.
-from . import functional_activation, functional_layers, functional_loss
-from .functional_activation import *
-from .functional_layers import *
-from .functional_loss import *
-
-__all__ = [
-    *functional_activation.__all__,
-    *functional_layers.__all__,
-    *functional_loss.__all__,
-    "conv1d",
-    "conv2d",
-    "conv3d",
-    "conv_transpose1d",
-    "conv_transpose2d",
-    "conv_transpose3d",
-    "fold",
-    "unfold",
-]
+from ..ops.adaptive import adaptive_avg_pool1d as adaptive_avg_pool1d
+from ..ops.adaptive import adaptive_avg_pool2d as adaptive_avg_pool2d
+from ..ops.adaptive import adaptive_avg_pool3d as adaptive_avg_pool3d
+from ..ops.adaptive import adaptive_max_pool1d as adaptive_max_pool1d
+from ..ops.adaptive import adaptive_max_pool1d_with_indices as adaptive_max_pool1d_with_indices
+from ..ops.adaptive import adaptive_max_pool2d as adaptive_max_pool2d
+from ..ops.adaptive import adaptive_max_pool3d as adaptive_max_pool3d
+from ..ops.adaptive import fractional_max_pool2d as fractional_max_pool2d
+from ..ops.adaptive import fractional_max_pool2d_with_indices as fractional_max_pool2d_with_indices
+from ..ops.adaptive import fractional_max_pool3d as fractional_max_pool3d
+from ..ops.adaptive import fractional_max_pool3d_with_indices as fractional_max_pool3d_with_indices
+from ..ops.adaptive import max_unpool1d as max_unpool1d
+from ..ops.adaptive import max_unpool2d as max_unpool2d
+from ..ops.adaptive import max_unpool3d as max_unpool3d
+from ..ops.conv import conv1d as conv1d
+from ..ops.conv import conv2d as conv2d
+from ..ops.conv import conv3d as conv3d
+from ..ops.conv import conv_transpose1d as conv_transpose1d
+from ..ops.conv import conv_transpose2d as conv_transpose2d
+from ..ops.conv import conv_transpose3d as conv_transpose3d
+from ..ops.conv import fold as fold
+from ..ops.conv import unfold as unfold
+from ..ops.distance import cosine_similarity as cosine_similarity
+from ..ops.distance import pairwise_distance as pairwise_distance
+from ..ops.distance import pdist as pdist
+from ..ops.embedding import one_hot as one_hot
+from ..ops.pool import avg_pool1d as avg_pool1d
+from ..ops.pool import avg_pool2d as avg_pool2d
+from ..ops.pool import avg_pool3d as avg_pool3d
+from ..ops.pool import lp_pool1d as lp_pool1d
+from ..ops.pool import lp_pool2d as lp_pool2d
+from ..ops.pool import lp_pool3d as lp_pool3d
+from ..ops.pool import max_pool1d as max_pool1d
+from ..ops.pool import max_pool1d_with_indices as max_pool1d_with_indices
+from ..ops.pool import max_pool2d as max_pool2d
+from ..ops.pool import max_pool2d_with_indices as max_pool2d_with_indices
+from ..ops.pool import max_pool3d as max_pool3d
+from ..ops.pool import max_pool3d_with_indices as max_pool3d_with_indices
+from ..ops.products import bilinear as bilinear
+from ..ops.products import linear as linear
+from .functional_activation import celu as celu
+from .functional_activation import celu_ as celu_
+from .functional_activation import elu as elu
+from .functional_activation import elu_ as elu_
+from .functional_activation import gelu as gelu
+from .functional_activation import glu as glu
+from .functional_activation import gumbel_softmax as gumbel_softmax
+from .functional_activation import hardshrink as hardshrink
+from .functional_activation import hardsigmoid as hardsigmoid
+from .functional_activation import hardswish as hardswish
+from .functional_activation import hardtanh as hardtanh
+from .functional_activation import hardtanh_ as hardtanh_
+from .functional_activation import leaky_relu as leaky_relu
+from .functional_activation import leaky_relu_ as leaky_relu_
+from .functional_activation import log_softmax as log_softmax
+from .functional_activation import logsigmoid as logsigmoid
+from .functional_activation import mish as mish
+from .functional_activation import prelu as prelu
+from .functional_activation import relu as relu
+from .functional_activation import relu6 as relu6
+from .functional_activation import relu_ as relu_
+from .functional_activation import rrelu as rrelu
+from .functional_activation import rrelu_ as rrelu_
+from .functional_activation import selu as selu
+from .functional_activation import selu_ as selu_
+from .functional_activation import sigmoid as sigmoid
+from .functional_activation import silu as silu
+from .functional_activation import softmax as softmax
+from .functional_activation import softmin as softmin
+from .functional_activation import softplus as softplus
+from .functional_activation import softshrink as softshrink
+from .functional_activation import softsign as softsign
+from .functional_activation import tanh as tanh
+from .functional_activation import tanhshrink as tanhshrink
+from .functional_activation import threshold as threshold
+from .functional_activation import threshold_ as threshold_
+from .functional_layers import affine_grid as affine_grid
+from .functional_layers import alpha_dropout as alpha_dropout
+from .functional_layers import batch_norm as batch_norm
+from .functional_layers import channel_shuffle as channel_shuffle
+from .functional_layers import dropout as dropout
+from .functional_layers import dropout1d as dropout1d
+from .functional_layers import dropout2d as dropout2d
+from .functional_layers import dropout3d as dropout3d
+from .functional_layers import feature_alpha_dropout as feature_alpha_dropout
+from .functional_layers import grid_sample as grid_sample
+from .functional_layers import group_norm as group_norm
+from .functional_layers import instance_norm as instance_norm
+from .functional_layers import interpolate as interpolate
+from .functional_layers import layer_norm as layer_norm
+from .functional_layers import local_response_norm as local_response_norm
+from .functional_layers import normalize as normalize
+from .functional_layers import pad as pad
+from .functional_layers import pixel_shuffle as pixel_shuffle
+from .functional_layers import pixel_unshuffle as pixel_unshuffle
+from .functional_layers import rms_norm as rms_norm
+from .functional_layers import scaled_dot_product_attention as scaled_dot_product_attention
+from .functional_layers import upsample as upsample
+from .functional_layers import upsample_bilinear as upsample_bilinear
+from .functional_layers import upsample_nearest as upsample_nearest
+from .functional_loss import binary_cross_entropy as binary_cross_entropy
+from .functional_loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
+from .functional_loss import cosine_embedding_loss as cosine_embedding_loss
+from .functional_loss import cross_entropy as cross_entropy
+from .functional_loss import ctc_loss as ctc_loss
+from .functional_loss import gaussian_nll_loss as gaussian_nll_loss
+from .functional_loss import hinge_embedding_loss as hinge_embedding_loss
+from .functional_loss import huber_loss as huber_loss
+from .functional_loss import kl_div as kl_div
+from .functional_loss import l1_loss as l1_loss
+from .functional_loss import margin_ranking_loss as margin_ranking_loss
+from .functional_loss import mse_loss as mse_loss
+from .functional_loss import multi_margin_loss as multi_margin_loss
+from .functional_loss import multilabel_margin_loss as multilabel_margin_loss
+from .functional_loss import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from .functional_loss import nll_loss as nll_loss
+from .functional_loss import poisson_nll_loss as poisson_nll_loss
+from .functional_loss import smooth_l1_loss as smooth_l1_loss
+from .functional_loss import soft_margin_loss as soft_margin_loss
+from .functional_loss import triplet_margin_loss as triplet_margin_loss
+from .functional_loss import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss

@@ -11,7 +11,7 @@ from .. import ops
 from ..errors import ValueRangeError
 from ..ops.activation import gelu, hardshrink, logsigmoid, softplus, softshrink
 from ..ops.activation_more import celu_, over, prelu, relu_, rrelu_, selu_, threshold_
-from ..random import exponential_
+from ..random.arrays import exponential_
 from ..tensor import Tensor, wrap
 
 
@@ -128,7 +128,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return ops.glu(input, dim)
 
 
-# -- softmax ------------------------------------------------------------------------------------------------------------
+# -- softmax -----------------------------------------------------------------------------------------------------------
 
 
 def _implicit(name: str, ndim: int, dim: int | None, level: int) -> int:

@@ -11,8 +11,8 @@ from .. import ops
 from ..autograd.mode import no_grad
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..ops import loss, loss_more
+from ..ops.distance import pairwise_distance
 from ..ops.loss import REDUCTIONS, reduced, reduction_name
-from ..ops.loss_more import cosine_similarity, pairwise_distance
 from ..ops.loss_more import ctc_loss as _ctc_loss
 from ..tensor import Tensor
 
@@ -116,7 +116,7 @@ def huber_loss(
     return reduced(terms * weight, reduction)
 
 
-# -- classes ------------------------------------------------------------------------------------------------------------
+# -- classes -----------------------------------------------------------------------------------------------------------
 
 
 def nll_loss(
@@ -268,7 +268,7 @@ def binary_cross_entropy_with_logits(
     return loss.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
-# -- distributions ------------------------------------------------------------------------------------------------------
+# -- distributions -----------------------------------------------------------------------------------------------------
 
 
 def kl_div(
@@ -352,7 +352,7 @@ def gaussian_nll_loss(
     return reduced(terms + 0.5 * math.log(2 * math.pi) if full else terms, reduction)
 
 
-# -- margins ------------------------------------------------------------------------------------------------------------
+# -- margins -----------------------------------------------------------------------------------------------------------
 
 
 def soft_margin_loss(
@@ -510,7 +510,6 @@ __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
     "cosine_embedding_loss",
-    "cosine_similarity",
     "cross_entropy",
     "ctc_loss",
     "gaussian_nll_loss",
@@ -524,7 +523,6 @@ __all__ = [
     "multilabel_margin_loss",
     "multilabel_soft_margin_loss",
     "nll_loss",
-    "pairwise_distance",
     "poisson_nll_loss",
     "smooth_l1_loss",
     "soft_margin_loss",

@@ -35,6 +35,7 @@ class add(Binary):
         tensor([11., 12.])
     """
 
+    scalars = "all"
     signature = lambda input, other, *, alpha=1: None
     usual = {"alpha": 1}
     forward = np.add
@@ -50,6 +51,7 @@ class add(Binary):
 class sub(Binary):
     """Subtract `alpha` times `other` from `input`, elementwise."""
 
+    scalars = "all"
     signature = lambda input, other, *, alpha=1: None
     usual = {"alpha": 1}
     forward = np.subtract
@@ -85,6 +87,7 @@ class rsub(Binary):
 class mul(Binary):
     """Multiply two tensors elementwise."""
 
+    scalars = "all"
     forward = np.multiply
     vjp_input = lambda g, other: g * other
     vjp_other = lambda g, input: g * input
@@ -97,6 +100,7 @@ class mul(Binary):
 class div(Binary):
     """Divide `input` by `other`, elementwise; integers divide to floating-point numbers."""
 
+    scalars = "all"
     promote = "float"
     forward = np.divide
     vjp_input = lambda g, other: g / other
@@ -140,8 +144,11 @@ def _refuse_zero(name: str, result: Any, input: Any, other: Any) -> None:
 class div_rounded(Binary):
     """Divide and round: `rounding_mode` is "trunc" (towards zero) or "floor"."""
 
+    scalars = "all"
     function = method = False
     inplace = False
+    # A 16-bit quotient is rounded to its own type before it is truncated.
+    half = False
     forward = lambda input, other, *, rounding_mode: (_truncated if rounding_mode == "trunc" else _floored)(
         input, other
     )
@@ -207,6 +214,7 @@ class floor_divide(Binary):
         ValueRangeError: an integer is divided by zero.
     """
 
+    scalars = "all"
     forward = _floored
     grad_fn = "NotImplemented"
     vjp_input = todo
@@ -237,6 +245,7 @@ class remainder(Binary):
         ValueRangeError: an integer is divided by zero.
     """
 
+    scalars = "any"
     forward = _remainder
     grad_fn = (
         "(RemainderBackward1 if hasattr(other, '_node') else RemainderBackward0) if hasattr(input, '_node') "
@@ -343,8 +352,8 @@ class addcdiv(Plain):
 
 def _lerp(input: Any, end: Any, weight: Any) -> Any:
     span = end - input
-    if span.dtype.kind in "iub":
-        raise DtypeError("lerp: floating-point tensors are expected, got integers; convert them first")
+    if span.dtype.kind in "iub" or not isinstance(input, np.ndarray) or not isinstance(end, np.ndarray):
+        raise DtypeError("lerp: input and end must be floating-point tensors; convert them first")
     # Starting from the nearer end makes both ends exact.
     if not isinstance(weight, np.ndarray):
         return input + weight * span if abs(weight) < 0.5 else end - span * (1 - weight)

@@ -10,6 +10,7 @@ from .declare import Binary, Unary, op
 class Bits(Binary):
     """Two integers or bools that broadcast, element by element; no gradient."""
 
+    scalars = "any"
     half = False
     dtypes = "bi"
 

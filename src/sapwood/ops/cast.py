@@ -16,6 +16,7 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import Movement, Op, composite, op, zero
 from .inplace import in_place
+from .views import contiguous
 
 
 def converted(a: ndarray, target: np.dtype[Any]) -> ndarray:
@@ -28,8 +29,10 @@ def converted(a: ndarray, target: np.dtype[Any]) -> ndarray:
         kind = "f"
     if kind in "fV" and target.kind in "iu":
         with np.errstate(invalid="ignore"):
-            # Through int64, so that negative numbers wrap around in small and unsigned types.
-            return a.astype(np.int64).astype(target) if target.itemsize < 8 else a.astype(target)
+            # C's conversions: to small signed types by way of int32, to unsigned ones by way of int64, then wrapped.
+            if target.itemsize < 4 or target.kind == "u":
+                a = a.astype(np.int32 if target.kind == "i" else np.int64)
+            return a.astype(target)
     with np.errstate(over="ignore"):
         return a.astype(target)
 
@@ -61,9 +64,8 @@ def _cast(input: Any, dtype: Dtype, copy: bool = False, memory_format: Any = Non
                 stacklevel=3,
             )
         return to_copy(input, dtype, memory_format)
-    if copy:
-        return to_copy(input, dtype, memory_format)
-    return input if memory_format in (None, "torch.preserve_format") else ops.contiguous(input, memory_format)
+    kept = not copy and (memory_format in (None, "torch.preserve_format") or contiguous(input, memory_format) is input)
+    return input if kept else to_copy(input, dtype, memory_format)
 
 
 @composite(method=True, function_name=False)
@@ -90,10 +92,8 @@ def to(self: Tensor, *args: Any, **kwargs: Any) -> Any:
         raise ArgumentError(f"to: too many arguments, {len(args)} were given")
     named = dict(zip(("non_blocking", "copy"), rest)) | kwargs
     unknown = set(named) - {"dtype", "device", "other", "non_blocking", "copy", "memory_format"}
-    if unknown or (not args and not kwargs):
-        raise ArgumentError(
-            f"to: unexpected arguments {sorted(unknown)}" if unknown else "to: a dtype or a device is missing"
-        )
+    if unknown:
+        raise ArgumentError(f"to: unexpected arguments {sorted(unknown)}")
     if named.get("other") is not None:
         dtype = named["other"].dtype
     dtype = named.get("dtype") if dtype is None else dtype
@@ -194,7 +194,7 @@ class fill(Op):
     inputs = ("input", "value")
     half = False
     scalars = True
-    inplace = True
+    method = False
     takes_out = False
     grad_fn = "FillBackward1 if hasattr(value, 'dtype') else FillBackward0"
     linear = True
@@ -217,6 +217,22 @@ class fill(Op):
 
 
 @op
+class fill_over(Op):
+    """Write `value` over every element (as `fill_`)."""
+
+    inputs = ("input", "value")
+    function = method = False
+    half = False
+    scalars = True
+    grad_fn = "FillBackward3 if hasattr(value, 'dtype') else FillBackward2"
+    dtypes = "bifc"
+    vjp_input = zero
+    vjp_value = lambda g: g
+    forward = fill.op.forward
+    samples = fill.op.samples
+
+
+@op
 class zero_fill(Op):
     """Return zeros of the input's shape and dtype (as `zero_`)."""
 
@@ -230,18 +246,30 @@ class zero_fill(Op):
     samples = lambda rng: [(rng.standard_normal((2, 3)),)]
 
 
-@composite(method=True, name="zero_")
-def zero_(input: Tensor) -> Tensor:
-    """Set every element to zero."""
+def _filled(name: str, input: Tensor, value: Any, declared: Any, others: tuple[Any, ...]) -> Tensor:
+    """Write one value over every element; straight into the memory where no graph is concerned."""
     mode = get_mode()
-    if mode > 1 or (mode & GRAD and input._node is not None) or input._base is not None:
-        return in_place(zero_fill.op, input, (), (), "zero_")
-    alias.check_writable(input, "zero_", bool(mode))
-    input._array.fill(0)
-    alias.stamp(input, "zero_")
+    base = input._base
+    free = input._node is None and (base is None or base._node is None)
+    if mode & ~GRAD or (mode and not free) or not isinstance(value, int | float):
+        return in_place(declared.op, input, others, (), name)
+    # An expanded tensor may be filled: all of its elements become the same.
+    a = input._array
+    a[...] = value if a.dtype.kind in "fcV" else converted(np.asarray(value), a.dtype)
+    alias.stamp(input, name)
     return input
 
 
-composite(name="fill_", method=False)(lambda input, value: input.fill_(value))
+@composite(method=True, name="zero_")
+def zero_(input: Tensor) -> Tensor:
+    """Set every element to zero."""
+    return _filled("zero_", input, 0, zero_fill, ())
+
+
+@composite(method=True, name="fill_")
+def fill_(input: Tensor, value: Any) -> Tensor:
+    """Set every element to `value`, a number or a 0-dim tensor."""
+    return _filled("fill_", input, value, fill_over, (value,))
+
 
 __all__ = ["converted", "copy", "fill", "to", "to_copy"]

@@ -253,8 +253,6 @@ def equal(input: Tensor, other: Tensor) -> bool:
     a, b = input._array, other._array
     if a.shape != b.shape:
         return False
-    if a.dtype != b.dtype:
-        raise DtypeError(f"equal: one dtype is expected, got {input.dtype.name} and {other.dtype.name}; convert one")
     return bool(np.all(a == b))
 
 
@@ -304,7 +302,7 @@ class where(Plain):
 
     inputs = ("condition", "input", "other")
     kind = "elementwise"
-    scalars = True
+    scalars = "all"
     half = False
     function = method = False
     forward = _choose

@@ -10,6 +10,7 @@ from .. import ops
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor
 from .declare import Binary, Unary, View, composite, methods, op, registry
+from .inplace import in_place
 
 _complex_number = complex  # the op below takes the builtin's name
 
@@ -53,15 +54,21 @@ class conj_physical(Unary):
     forward = lambda input: np.conjugate(input) if input.dtype.kind == "c" else input.copy()
     vjp_input = lambda g: ops.conj(g)
     holomorphic = False
-    function = method = False
+    function = method = inplace = False
     linear = True
     dtypes = "bifc"
 
 
 @composite(name="conj_physical", method=True)
-def conj_physical_(input: Any, *, out: Tensor | None = None) -> Any:
+def conj_physical_of(input: Any, *, out: Tensor | None = None) -> Any:
     """Return the complex conjugate of each element; a real tensor is returned itself."""
     return registry["conj_physical"].call(input, out=out) if out is not None or has_complex(input) else input
+
+
+@composite(name="conj_physical_", method="conj_physical_", function_name=False)
+def conj_physical_in_place(input: Tensor) -> Tensor:
+    """Conjugate this tensor in place; a real one stays as it is."""
+    return in_place(registry["conj_physical"], input, (), (), "conj_physical_") if has_complex(input) else input
 
 
 @composite(method=True)

@@ -66,8 +66,9 @@ class Op:
     promote: Any = None
     """"same": inputs convert to their common type. "float": to a floating-point one. "bool": same, giving bool.
     "given": used as they are, the first input's type must be one of the kinds in `dtypes`."""
-    scalars: bool = False
-    """Whether Python numbers may stand for inputs after the first."""
+    scalars: bool | str = False
+    """Whether Python numbers may stand for inputs: True for those after the first, "any" for all but one of them,
+    "all" for every one."""
     half: bool = True
     """Whether 16-bit floats compute in float32 and round once at the end."""
     casts: bool = False

@@ -34,14 +34,14 @@ def diff(input: Any, n: int = 1, dim: int = -1, prepend: Any = None, append: Any
     if n < 0:
         raise ValueRangeError(f"diff: n must not be negative, got {n}")
     dim = one_dim("diff", input._array, dim)
-    if prepend is not None or append is not None:
-        input = ops.cat([p for p in (prepend, input, append) if p is not None], dim)
     if n == 0:
         return into(ops.clone(input), out)
+    if prepend is not None or append is not None:
+        input = ops.cat([p for p in (prepend, input, append) if p is not None], dim)
     for _ in range(n):
-        later, earlier = _part(input, dim, 1, 0), _part(input, dim, 0, -1)
         if not input.shape[dim]:
-            later = earlier = input
+            break
+        later, earlier = _part(input, dim, 1, 0), _part(input, dim, 0, -1)
         input = ops.logical_xor(later, earlier) if input._array.dtype.kind == "b" else later - earlier
     return into(input, out)
 
@@ -118,6 +118,8 @@ def gradient(input: Any, *, spacing: Any = 1, dim: Any = None, edge_order: int =
     dims = tuple(range(input.ndim)) if dims is None else dims
     if isinstance(spacing, Tensor) and spacing.ndim == 0:
         spacing = spacing.item()
+    if spacing is None:
+        spacing = 1
     if isinstance(spacing, int | float | complex):
         spacing = [spacing] * len(dims)
     elif isinstance(spacing, Tensor):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ShapeError, ValueRangeError
-from ..random import bernoulli_, dropout_noise_
+from ..random.arrays import bernoulli_, dropout_noise_
 from ..tensor import Tensor, wrap
 from .declare import composite
 

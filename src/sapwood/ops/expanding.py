@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from ..errors import ShapeError
+from ..errors import ArgumentError, ShapeError
 from ..tensor import Size, Tensor
 from .declare import View, composite, op
 from .sizes import ints
@@ -89,10 +89,11 @@ def broadcast_shapes(*shapes: Any) -> Any:
 @composite
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     """Expand all tensors to their common shape."""
-    if len(tensors) == 1 and isinstance(tensors[0], list | tuple):
-        tensors = tuple(tensors[0])
+    for i, t in enumerate(tensors):
+        if not isinstance(t, Tensor):
+            raise ArgumentError(f"broadcast_tensors: argument {i} must be a tensor, got {type(t).__name__}")
     shape = tuple(broadcast_shapes(*(t.shape for t in tensors)))
-    return tuple(expand(t, shape) for t in tensors)
+    return tuple(t if tuple(t.shape) == shape else expand(t, shape) for t in tensors)
 
 
 __all__ = ["broadcast_shapes", "expand"]

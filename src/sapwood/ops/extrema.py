@@ -32,7 +32,9 @@ class maximum(Binary):
 
     scalars = False
     inplace = False
-    forward = np.maximum
+    half = False
+    forward = lambda input, other: np.maximum(_refuse_complex("maximum", input), other)
+    numpy = (np.maximum,)
     vjp_input = lambda g, input, other: _larger(g, input, other)
     vjp_other = lambda g, input, other: _larger(g, other, input)
     scalar = "fmaximum"
@@ -45,7 +47,9 @@ class minimum(Binary):
 
     scalars = False
     inplace = False
-    forward = np.minimum
+    half = False
+    forward = lambda input, other: np.minimum(_refuse_complex("minimum", input), other)
+    numpy = (np.minimum,)
     vjp_input = lambda g, input, other: _smaller(g, input, other)
     vjp_other = lambda g, input, other: _smaller(g, other, input)
     scalar = "fminimum"
@@ -58,7 +62,9 @@ class fmax(Binary):
 
     scalars = False
     inplace = False
-    forward = np.fmax
+    half = False
+    forward = lambda input, other: np.fmax(_refuse_complex("fmax", input), other)
+    numpy = (np.fmax,)
     vjp_input = lambda g, input, other: g * ((input >= other) | (other != other))
     vjp_other = lambda g, input, other: g * ~((input >= other) | (other != other))
     dtypes = "bif"
@@ -70,7 +76,9 @@ class fmin(Binary):
 
     scalars = False
     inplace = False
-    forward = np.fmin
+    half = False
+    forward = lambda input, other: np.fmin(_refuse_complex("fmin", input), other)
+    numpy = (np.fmin,)
     vjp_input = lambda g, input, other: g * ((input <= other) | (other != other))
     vjp_other = lambda g, input, other: g * ~((input <= other) | (other != other))
     dtypes = "bif"

@@ -206,7 +206,6 @@ class Chosen(Reduction):
     samples = lambda rng: [
         (rng.standard_normal((2, 3)), 1),
         (rng.standard_normal((2, 3)), 0, True),
-        (np.array([[1.0, 3.0, 3.0]]), -1),
         (rng.standard_normal(()), 0),
     ]
 

@@ -221,7 +221,6 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Any, ...]:
     size = tuple(t.numel() for t in members)
     grids = [expand(ops.view(t, (1,) * i + (-1,) + (1,) * (len(size) - i - 1)), size) for i, t in enumerate(members)]
     if swap:
-        grids = [ops.transpose(g, 0, 1) for g in grids]
         grids[:2] = grids[1], grids[0]
     return tuple(grids)
 
@@ -240,7 +239,7 @@ def cartesian_prod(*tensors: Any) -> Any:
     return stack([ops.flatten(g) for g in meshgrid(*members, indexing="ij")], 1)
 
 
-@composite(method=True)
+@composite
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     """Return every choice of `r` elements of a vector, in order, one choice per row."""
     if input.ndim != 1:

@@ -164,7 +164,7 @@ class soft_margin_loss(PairLoss):
         return -target * ops.sigmoid(-target * input) * _share(g, input, reduction)
 
 
-# -- cross entropies ----------------------------------------------------------------------------------------------------
+# -- cross entropies ---------------------------------------------------------------------------------------------------
 
 
 def _bce_samples(rng: Any) -> list[tuple[Any, ...]]:

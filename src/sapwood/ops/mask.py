@@ -12,7 +12,7 @@ from .. import ops
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor
 from .declare import Plain, composite, op
-from .scatter import _number_as
+from .scattering import _number_as
 
 
 def _check_mask(op: str, mask: Any) -> None:
@@ -71,6 +71,8 @@ class masked_fill_tensor(Plain):
         _check_mask("masked_fill", mask)
         if value.ndim:
             raise ShapeError(f"masked_fill: value must be a number or a 0-dim tensor, got shape {value.shape}")
+        if value.dtype.kind == "c" and input.dtype.kind != "c":
+            raise DtypeError(f"masked_fill: a complex value does not fit a tensor of {input.dtype.name}")
         return np.where(mask, value.astype(input.dtype), input)
 
     def infer(input, mask, value):

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..errors import DtypeError
+from .complex_parts import has_complex
 from .declare import Binary, Unary, op
 
 LN2 = math.log(2)
@@ -203,12 +205,19 @@ class asinh(Unary):
     dtypes = "bifc"
 
 
+def _acosh_slope(x: Any) -> Any:
+    # On the complex plane the square root of a product is not the product of the roots.
+    if has_complex(x):
+        return ops.rsqrt(x - 1) * ops.rsqrt(x + 1)
+    return ops.rsqrt(x * x - 1)
+
+
 @op
 class acosh(Unary):
     """Return the number whose hyperbolic cosine is given; NaN below 1."""
 
     forward = np.arccosh
-    vjp_input = lambda g, input: g * (ops.rsqrt(input - 1) * ops.rsqrt(input + 1))
+    vjp_input = lambda g, input: g * _acosh_slope(input)
     aliases = ("arccosh",)
     domain = (1.2, 3.0)
     dtypes = "bifc"
@@ -263,12 +272,24 @@ class sigmoid(Unary):
     dtypes = "bifc"
 
 
+def _floating(name: str, ufunc: Any) -> Any:
+    """Return a ufunc that refuses integers, which NumPy would turn into doubles."""
+
+    def forward(input: Any, other: Any) -> Any:
+        if input.dtype.kind in "iub":
+            raise DtypeError(f"{name}: floating-point tensors are expected, got {input.dtype}; convert them first")
+        return ufunc(input, other)
+
+    return forward
+
+
 @op
 class hypot(Binary):
     """Return sqrt(input² + other²) without overflow on the way."""
 
     scalars = False
-    forward = np.hypot
+    forward = _floating("hypot", np.hypot)
+    numpy = (np.hypot,)
     vjp_input = lambda g, input, out: g * (input / out)
     vjp_other = lambda g, other, out: g * (other / out)
 
@@ -279,7 +300,8 @@ class logaddexp(Binary):
 
     scalars = False
     inplace = False
-    forward = np.logaddexp
+    forward = _floating("logaddexp", np.logaddexp)
+    numpy = (np.logaddexp,)
     vjp_input = lambda g, input, other: g / (1 + ops.exp(other - input))
     vjp_other = lambda g, input, other: g / (1 + ops.exp(input - other))
 
@@ -290,7 +312,8 @@ class logaddexp2(Binary):
 
     scalars = False
     inplace = False
-    forward = np.logaddexp2
+    forward = _floating("logaddexp2", np.logaddexp2)
+    numpy = (np.logaddexp2,)
     vjp_input = lambda g, input, other: g / (1 + ops.exp2(other - input))
     vjp_other = lambda g, input, other: g / (1 + ops.exp2(input - other))
 
@@ -311,6 +334,7 @@ def _xlogy_vjp(g: Any, input: Any, other: Any) -> Any:
 class xlogy(Binary):
     """Return input · log(other), and 0 where `input` is 0 and `other` is not NaN; either may be a number."""
 
+    scalars = "any"
     promote = "float"
     forward = _xlogy
     grad_fn = (

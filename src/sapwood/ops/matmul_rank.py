@@ -13,7 +13,7 @@ from ..errors import ArgumentError, ShapeError
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from . import slow
-from .declare import Plain, composite, op
+from .declare import Plain, View, composite, op
 from .matmul import bmm, check_dtypes, dot, explain_inner, mm, mv, product
 
 
@@ -62,19 +62,14 @@ class matmul_(Plain):
 
 
 @op
-class squeeze_product(Plain):
+class squeeze_product(View):
     """Drop the first dimension, of size 1, of a fresh product."""
 
-    inputs = ("input",)
-    kind = "view"
     function = method = False
-    half = False
     grad_fn = "SqueezeBackward4"
     forward = lambda input: input[0]
     vjp_input = lambda g: ops.unsqueeze(g, 0)
-    linear = True
     samples = lambda rng: [(rng.standard_normal((1, 3)),)]
-    dtypes = "bifc"
 
 
 @composite(method=True)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy import ndarray
 
 from .. import dtypes, ops
-from ..errors import DtypeError, ShapeError
+from ..alias import overlaps_itself
+from ..errors import DimError, DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .declare import Movement, composite, op
 from .sizes import ints, one_dim, one_int, some_dims
@@ -27,11 +28,31 @@ class clone(Movement):
 
     def forward(input, *, memory_format=None):
         if memory_format in (None, "torch.preserve_format"):
-            return input.copy("K")
+            return _dense(input) if overlaps_itself(input) else input.copy("K")
         if memory_format not in ORDERS:
             return input.copy()
         order = ORDERS[memory_format]
         return np.ascontiguousarray(in_order(memory_format, input)).transpose(np.argsort(order))
+
+
+def _dense(a):
+    """Return a copy of an expanded array without gaps, the order of its dimensions in memory kept.
+
+    A repeated dimension has no place in that order, so it stays next to its neighbours.
+    """
+    order = list(range(a.ndim - 1, -1, -1))
+    for last in range(1, a.ndim):
+        at = last
+        for before in range(last - 1, -1, -1):
+            inner, outer = a.strides[order[before]], a.strides[order[at]]
+            if not (inner and outer):
+                continue
+            if inner < outer:
+                break
+            order[before], order[at] = order[at], order[before]
+            at = before
+    order = order[::-1]
+    return np.ascontiguousarray(a.transpose(order)).transpose(np.argsort(order))
 
 
 @op
@@ -102,13 +123,14 @@ def repeat_interleave(
         input = ops.reshape(input, (1,))
     d = one_dim("repeat_interleave", dim, input.ndim)
     size = input.shape[d]
-    counts = (
-        _counts(repeats)
-        if isinstance(repeats, Tensor)
-        else np.array([one_int("repeat_interleave", "repeats", repeats)])
-    )
-    if counts.size and counts.min() < 0:
-        raise ShapeError(f"repeat_interleave: repeats must not be negative, got {counts.tolist()}")
+    if not isinstance(repeats, Tensor):
+        count = one_int("repeat_interleave", "repeats", repeats)
+        if count < 0:
+            raise ShapeError(f"repeat_interleave: repeats must not be negative, got {count}")
+        shape = tuple(input.shape)
+        expanded = ops.expand(ops.unsqueeze(input, d + 1), (*shape[: d + 1], count, *shape[d + 1 :]))
+        return ops.flatten(ops.clone(expanded, memory_format="torch.contiguous_format"), d, d + 1)
+    counts = _counts(repeats)
     if len(counts) not in (1, size):
         raise ShapeError(f"repeat_interleave: {len(counts)} repeats are given for {size} slices along dimension {d}")
     index = np.repeat(np.arange(size), counts if len(counts) == size else counts[0])
@@ -135,7 +157,7 @@ class flip(Movement):
     takes_out = False
     method = "(input, *dims)"
     canon = lambda a, dims: (some_dims("flip", dims, a.ndim),)
-    forward = lambda input, dims: (np.flip(input, dims) if dims and input.ndim else input).copy()
+    forward = lambda input, dims: (np.flip(input, dims) if dims and input.ndim else input).copy("K")
     vjp_input = lambda g, dims: ops.flip(g, dims)
     samples = lambda rng: [(rng.standard_normal((2, 3)), (0, -1)), (rng.standard_normal((2, 3)), (1,))]
     reference = lambda input, dims: np.flip(input, dims)
@@ -176,7 +198,9 @@ class roll(Movement):
             raise ShapeError("roll: shifts must hold at least one number")
         if (dims or len(shifts) != 1) and len(dims) != len(shifts):
             raise ShapeError(f"roll: shifts and dims must have the same length, got {shifts} and {dims}")
-        return shifts, tuple(one_dim("roll", d, a.ndim) for d in dims) if a.ndim else dims
+        if dims and not a.ndim:
+            raise DimError(f"roll: a 0-dim tensor has no dimensions to roll along, got {dims}")
+        return shifts, tuple(one_dim("roll", d, a.ndim) for d in dims)
 
     def forward(input, shifts, dims=()):
         if not input.ndim or not input.size:
@@ -202,7 +226,7 @@ class rot90(Movement):
             raise ShapeError(f"rot90: the two dimensions must differ, got {dims}")
         return one_int("rot90", "k", k), found
 
-    forward = lambda input, k=1, dims=(0, 1): np.rot90(input, k, dims).copy()
+    forward = lambda input, k=1, dims=(0, 1): np.rot90(input, k, dims).copy("K")
 
 
 # -- triangles and diagonals ------------------------------------------------------------------------------------------
@@ -294,7 +318,7 @@ class embedded(Movement):
 
     takes_out = False
     function = method = False
-    grad_fn = "DiagonalBackward0"
+    grad_fn = "DiagEmbedBackward0"
     vjp_input = lambda g, offset, dim1, dim2: ops.diagonal(g, offset, dim1, dim2)
     forward = lambda input, size, offset, dim1, dim2: ops.diagonal_backward(input, size, offset, dim1, dim2)
     samples = lambda rng: [(rng.standard_normal(3), (4, 4), 1, 0, 1)]

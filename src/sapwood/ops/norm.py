@@ -39,7 +39,7 @@ def through_norm(g: Any, x: Any, mean: Any, rstd: Any, dims: Any, n: int, g_mean
     return total
 
 
-# -- layer norm ---------------------------------------------------------------------------------------------------------
+# -- layer norm --------------------------------------------------------------------------------------------------------
 
 
 def _layer_samples(rng: Any) -> list[tuple[Any, ...]]:
@@ -132,7 +132,7 @@ def layer_norm(
     return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
 
 
-# -- group norm ---------------------------------------------------------------------------------------------------------
+# -- group norm --------------------------------------------------------------------------------------------------------
 
 
 def per_channel(p: Any, ndim: int) -> Any:
@@ -229,7 +229,7 @@ def _machine_epsilon(dtype: Any) -> float:
     return 2.0**-7 if dtype.kind == "V" or dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
-# -- compositions -------------------------------------------------------------------------------------------------------
+# -- compositions ------------------------------------------------------------------------------------------------------
 
 
 @composite

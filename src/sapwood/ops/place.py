@@ -12,7 +12,7 @@ from ..errors import DimError, DtypeError, ShapeError
 from ..tensor import Tensor
 from .declare import Plain, composite, op
 from .reduce import one_dim
-from .scatter import Spot, _check_reduce, _number_as, check_index, flat_places, reduce_back, reduced_into
+from .scattering import Spot, _check_reduce, _number_as, check_index, flat_places, reduce_back, reduced_into
 
 
 def _vector(op: str, index: Any) -> Any:

@@ -48,7 +48,7 @@ def _whole_power(input: Any, exponent: Any) -> Any:
     negative = np.less(exponent, 0)
     if not np.any(negative):
         return np.power(input, exponent)
-    if not isinstance(exponent, np.ndarray) or not isinstance(input, np.ndarray):
+    if not isinstance(exponent, np.ndarray):
         raise ValueRangeError(
             f"pow: integers cannot be raised to negative powers, got the exponent {exponent}; convert to float first"
         )
@@ -104,6 +104,7 @@ class pow(Binary):
         ValueRangeError: integers are raised to a negative number.
     """
 
+    scalars = "any"
     inputs = ("input", "exponent")
     forward = power
     grad_fn = (

@@ -13,7 +13,8 @@ from ..tensor import Tensor
 from .declare import Reduction, composite, op
 from .extreme import _hits, check_nonempty, check_ordered, place, places, share
 from .reduce import into, one_dim
-from .sort import order
+from .ordering import order
+from .selection import introsort, quickselect, resolve
 
 
 class Ranked(Reduction):
@@ -63,7 +64,26 @@ class kthvalue(Ranked):
         if not input.ndim:
             return input.copy(), np.zeros((), np.int64)
         index = np.take(order(input, dim, False), [k - 1], dim)
-        return _picked(input, dim, index, keepdim)
+
+        def select(key: list[int], at: list[int]) -> int:
+            quickselect(key, at, k - 1)
+            return at[k - 1]
+
+        return _picked(input, dim, settled(input, dim, index, select), keepdim)
+
+
+def settled(a: Any, dim: int, index: Any, select: Any) -> Any:
+    """Return `index` with those of equal elements that PyTorch names; NaN is left alone."""
+    chosen = a[places(index, dim, a.shape)]
+    tied = np.moveaxis(np.add.reduce(a == chosen, dim, np.int64, None, True) > 1, dim, -1).reshape(-1)
+    if tied.any():
+        moved = np.moveaxis(index, dim, -1)
+        found = moved.reshape(-1, 1).copy()
+        rows = np.moveaxis(a, dim, -1).reshape(-1, a.shape[dim])
+        # Ranks with NaN last, which equal values share.
+        resolve(found, tied, np.unique(rows, return_inverse=True)[1].reshape(rows.shape), select)
+        index = np.moveaxis(found.reshape(moved.shape), -1, dim)
+    return index
 
 
 def _middle(name: str, a: Any, dim: int, keepdim: bool, skip_nan: bool) -> tuple[Any, Any]:
@@ -192,8 +212,23 @@ class mode(Ranked):
         new[..., 1:] = values[..., 1:] != values[..., :-1]
         # The length of the run that ends at each place; the first longest run holds the smallest frequent value.
         start = np.maximum.accumulate(np.where(new, np.arange(n), 0), -1)
-        at = np.argmax(np.arange(n) - start, -1, keepdims=True)
-        index = np.moveaxis(np.take_along_axis(ranks, at, -1), -1, dim)
+        length = np.arange(n) - start
+        at = np.argmax(length, -1, keepdims=True)
+        found = np.take_along_axis(ranks, at, -1)
+        if n > 16:
+            # PyTorch takes the last of the run in an order that is not stable beyond 16 elements.
+            flat = rows.reshape(-1, n)
+            codes = np.unique(flat, return_inverse=True)[1].reshape(flat.shape)
+            places_flat = at.reshape(-1)
+
+            def select(key: list[int], order: list[int], wanted: Any) -> int:
+                introsort(key, order, 0, n)
+                return order[wanted]
+
+            picked = found.reshape(-1, 1).copy()
+            resolve(picked, np.max(length, -1).reshape(-1) > 0, codes, select, places_flat)
+            found = picked.reshape(found.shape)
+        index = np.moveaxis(found, -1, dim)
         return _picked(input, dim, index, keepdim)
 
 
@@ -229,9 +264,10 @@ def _quantile(name: str, x: Any, q: Any, dim: Any, keepdim: bool, how: str, skip
     n = rows.shape[-1]
     bad = ops.sum(ops.isnan(rows), -1, True)
     vector = ops.reshape(q, (-1,))
-    last = (n - 1 - bad).to(x.dtype) if skip_nan else float(n - 1)
-    ranks = vector * ops.clamp(last, min=0) if skip_nan else ops.expand(vector * last, (*rows.shape[:-1], q.numel()))
-    if not skip_nan:
+    if skip_nan:
+        ranks = vector * ops.clamp(float(n - 1) - bad.to(x.dtype), min=0)
+    else:
+        ranks = ops.expand(vector * float(n - 1), (*rows.shape[:-1], q.numel()))
         ranks = ops.masked_fill(ranks, bad > 0, n - 1)
     out = _interpolated(values, ranks, how)
     # out: the input without dim, then q; PyTorch puts q in front.

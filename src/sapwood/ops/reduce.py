@@ -95,7 +95,7 @@ def accumulate(ufunc: Any, a: Any, dim: Any, keepdim: bool, dtype: Any) -> Any:
         a = a.real.astype(inside) if a.dtype.kind == "c" and inside.kind != "c" else a.astype(inside)
     if inside.kind == "b":
         ufunc = np.logical_or if ufunc is np.add else np.logical_and
-    out = ufunc.reduce(a, dim, None, None, keepdim)
+    out = ufunc.reduce(a, dim, inside, None, keepdim)
     return out if inside is target else np.asarray(out).astype(target)
 
 

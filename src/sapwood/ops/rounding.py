@@ -13,12 +13,19 @@ from .complex_parts import has_complex
 from .declare import Binary, Unary, op, todo, zero
 
 
+def _absolute(input: Any) -> Any:
+    if input.dtype.kind == "b":
+        raise DtypeError("abs: a number is expected, got a bool tensor; convert it first, e.g. tensor.int()")
+    return np.absolute(input)
+
+
 @op
 class abs(Unary):
     """Return the absolute value of each element."""
 
     promote = None
-    forward = np.absolute
+    forward = _absolute
+    numpy = (np.absolute,)
     vjp_input = lambda g, input: g * ops.sgn(input)
     holomorphic = False
     aliases = ("absolute",)
@@ -150,7 +157,7 @@ def _round(input: Any, *, decimals: int = 0) -> Any:
 class round(Unary):
     """Round to the nearest whole number, halves to the even one; or to `decimals` decimals."""
 
-    promote = None
+    promote = "same"
     forward = _round
     grad_fn = "RoundBackward0 if decimals == 0 else RoundBackward1"
     vjp_input = zero
@@ -175,7 +182,7 @@ def _frac(input: Any) -> Any:
 class frac(Unary):
     """Return the part after the decimal point, with the sign of the number."""
 
-    promote = None
+    promote = "same"
     forward = _frac
     vjp_input = lambda g: g
     domain = (0.1, 0.9)
@@ -262,13 +269,20 @@ class copysign(Binary):
     dtypes = "bif"
 
 
+def _nextafter(input: Any, other: Any) -> Any:
+    if input.dtype.kind not in "fV":
+        raise DtypeError(f"nextafter: floating-point tensors are expected, got {input.dtype}; convert them first")
+    return np.nextafter(input, other)
+
+
 @op
 class nextafter(Binary):
     """Return the next number after `input` in the direction of `other`."""
 
     scalars = False
     half = False
-    forward = np.nextafter
+    forward = _nextafter
+    numpy = (np.nextafter,)
     vjp_input = lambda g, input, other: g * (input != other)
     vjp_other = lambda g, other: ops.zeros_like(other)
     smooth = False

@@ -223,8 +223,6 @@ class Scatter(Movement):
     """A copy of `input` with a part replaced by `src`."""
 
     inputs = ("input", "src")
-    promote = None
-    takes_out = False
 
 
 @op

@@ -85,7 +85,7 @@ def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
             checked.append(wrap(x))
         elif isinstance(x, np.generic) and (op.scalars or operator):
             checked.append(x.item())
-        elif (isinstance(x, NUMBERS) and op.scalars and (i or len(inputs) > 1)) or (
+        elif (isinstance(x, NUMBERS) and op.scalars and (i or op.scalars is not True)) or (
             x is None and (name in op.optional or any(n == name and d is None for n, d, _ in op.params))
         ):
             checked.append(x)
@@ -95,6 +95,10 @@ def _checked(op: type[Op], inputs: tuple[Any, ...], operator: bool) -> Any:
             extra = "; use from_numpy() or as_tensor() first" if isinstance(x, ndarray) else ""
             allowed = "a tensor or a number" if op.scalars and i else "a tensor"
             raise ArgumentError(f"{op.name}: {name} must be {allowed}, got {type(x).__name__}{extra}")
+    if op.scalars in ("any", "all") and all(isinstance(x, NUMBERS) for x in checked):
+        if op.scalars == "any":
+            raise ArgumentError(f"{op.name}: one of {' and '.join(op.inputs)} must be a tensor, got numbers alone")
+        checked = [wrap(asarray(x, dtypes.of_number(x).numpy)) for x in checked]
     return tuple(checked)
 
 
@@ -428,8 +432,21 @@ def _into(op: type[Op], inputs: Any, result: Any, out: Any) -> Any:
     if len(outs) != len(results):
         raise ArgumentError(f"{op.name}: out must hold {len(results)} tensors, got {len(outs)}")
     for o, r in zip(outs, results):
+        if op.kind == "movement":
+            _refuse_overlap(op, inputs, o)
         write_out(op.name, o, asarray(r))
     return out if isinstance(out, Tensor) else return_type(op)(outs) if op.outs else tuple(outs)
+
+
+def _refuse_overlap(op: type[Op], inputs: Any, out: Any) -> None:
+    """Raise if `out` shares memory with an input: elements move, so they would be read after they were written."""
+    for x in _flatten(op, inputs):
+        if (
+            isinstance(x, Tensor)
+            and isinstance(out, Tensor)
+            and (x is out or np.may_share_memory(x._array, out._array))
+        ):
+            raise ShapeError(f"{op.name}: out shares memory with an input; pass a tensor of its own")
 
 
 def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
@@ -438,6 +455,8 @@ def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
         raise ArgumentError(f"{name}: out must be a tensor, got {type(out).__name__}")
     if get_mode() & GRAD and out._node is not None:
         raise GradError(f"{name}: out requires grad, and what is written into it is not recorded; pass a plain tensor")
+    if alias.overlaps_itself(out._array):
+        raise ShapeError(f"{name}: several elements of out share one memory location (it was expanded); clone it first")
     source, target = dtypes.of_numpy(result.dtype), out.dtype
     if source.category > target.category:
         raise DtypeError(f"{name}: the result is {source.name} and cannot be written into out of type {target.name}")

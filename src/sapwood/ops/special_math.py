@@ -265,6 +265,7 @@ def _xlog1py_vjp(g: Any, input: Any, other: Any) -> Any:
 class special_xlog1py(Binary):
     """Return input · log(1 + other), and 0 where `input` is 0 and `other` is not NaN; either may be a number."""
 
+    scalars = "any"
     promote = "float"
     forward = _two("xlog1py")
     grad_fn = (
@@ -282,6 +283,7 @@ class special_xlog1py(Binary):
 class special_zeta(Binary):
     """Return the Hurwitz zeta function: the sum of (k + other) ** −input over k from 0; either may be a number."""
 
+    scalars = "any"
     promote = "float"
     forward = _two("zeta")
     grad_fn = (
@@ -295,13 +297,19 @@ class special_zeta(Binary):
     dtypes = "bif"
 
 
+def _at_infinity(out: Any, shape: Any, x: Any, start: int) -> Any:
+    """Return `out` with the limits at infinity, which hold even where the other argument is NaN."""
+    out = np.where((shape == np.inf) & np.isnan(x), out.dtype.type(start), out)
+    return np.where((x == np.inf) & np.isnan(shape), out.dtype.type(1 - start), out)
+
+
 @op
 class igamma(Binary):
     """Return the regularised lower incomplete gamma function."""
 
     promote = "float"
     scalars = False
-    forward = _two("gammainc")
+    forward = lambda input, other: _at_infinity(_typed("gammainc")(input, other), input, other, 0)
     vjp_input = todo
     vjp_other = lambda g, input, other: g * _gamma_density(input, other)
     domain = (0.3, 4.0)
@@ -313,7 +321,7 @@ class igammac(Binary):
 
     promote = "float"
     scalars = False
-    forward = _two("gammaincc")
+    forward = lambda input, other: _at_infinity(_typed("gammaincc")(input, other), input, other, 1)
     vjp_input = todo
     vjp_other = lambda g, input, other: -g * _gamma_density(input, other)
     domain = (0.3, 4.0)

@@ -13,14 +13,15 @@ from ..errors import GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
+from .call import node_class
 from .declare import composite
 from .sizes import ints
 from .strided import strided
 from .views import squeeze, t, transpose, unsqueeze
 
 
-def _turned(self: Tensor, name: str, view: Any, *attrs: Any) -> Tensor:
-    """Make the tensor what `view` of it is; its history goes on through the view."""
+def _turned(self: Tensor, name: str, view: Any, *attrs: Any, node: str = "") -> Tensor:
+    """Make the tensor what `view` of it is; its history goes on through the view's node, called `node`."""
     recording = bool(get_mode() & GRAD)
     if recording and (self._node is LEAF or (self._base is not None and self._base._node is LEAF)):
         raise GradError(
@@ -31,6 +32,8 @@ def _turned(self: Tensor, name: str, view: Any, *attrs: Any) -> Tensor:
     self._array = looked._array
     if looked._node is not None:
         self._node = looked._node
+        if node:
+            self._node.__class__ = node_class(view.op, node)
     alias.stamp(self, name)
     return self
 
@@ -38,25 +41,32 @@ def _turned(self: Tensor, name: str, view: Any, *attrs: Any) -> Tensor:
 @composite(name="t_", method=True, function_name=False)
 def t_(self: Tensor) -> Tensor:
     """Transpose the matrix in place, without moving elements."""
-    return _turned(self, "t_", t)
+    return _turned(self, "t_", t, node="TBackward1")
 
 
 @composite(name="transpose_", method=True, function_name=False, aliases=("swapaxes_", "swapdims_"))
 def transpose_(self: Tensor, dim0: int, dim1: int) -> Tensor:
     """Swap two dimensions in place, without moving elements."""
-    return _turned(self, "transpose_", transpose, dim0, dim1)
+    return _turned(self, "transpose_", transpose, dim0, dim1, node="TransposeBackward1")
 
 
 @composite(name="squeeze_", method=True, function_name=False)
 def squeeze_(self: Tensor, dim: Any = None) -> Tensor:
     """Drop dimensions of size 1 in place."""
-    return _turned(self, "squeeze_", squeeze, dim)
+    node = (
+        "SqueezeBackward3"
+        if dim is None
+        else "SqueezeBackward5"
+        if isinstance(dim, tuple | list)
+        else "SqueezeBackward4"
+    )
+    return _turned(self, "squeeze_", squeeze, dim, node=node)
 
 
 @composite(name="unsqueeze_", method=True, function_name=False)
 def unsqueeze_(self: Tensor, dim: int) -> Tensor:
     """Insert a dimension of size 1 in place."""
-    return _turned(self, "unsqueeze_", unsqueeze, dim)
+    return _turned(self, "unsqueeze_", unsqueeze, dim, node="UnsqueezeBackward1")
 
 
 @composite(name="as_strided_", method=True)

@@ -69,6 +69,18 @@ def _fits(name: str, a: ndarray, size: tuple[int, ...]) -> None:
 
 
 @op
+class reshape_alias(View):
+    """Look at memory that is not contiguous in another shape: what `reshape` does where no copy is needed."""
+
+    function = method = False
+    canon = view.op.canon
+    forward = view.op.forward
+    vjp_input = lambda g, input_shape: g.reshape(input_shape)
+    samples = lambda rng: [(rng.standard_normal((4, 3)).T, (3, 2, 2))]
+    reference = lambda input, size: input.reshape(size)
+
+
+@op
 class unsafe_view(Op):
     """Give a new shape to memory that nobody else holds: the second half of a reshape that copies."""
 
@@ -88,6 +100,8 @@ class unsafe_view(Op):
 class view_dtype(View):
     """Read the same memory as elements of another type; no gradient passes."""
 
+    # Not a view to autograd: nothing flows back, so its base need not follow a write.
+    view = False
     function = method = False
     samples = lambda rng: [(rng.standard_normal((2, 3)).astype(np.float32), dtypes.int32)]
 
@@ -138,11 +152,9 @@ def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
         raise
     if a is input:
         return whole
-    return view(input, size) if not a.size or owner(whole) is owner(a) else unsafe_view(_packed(input), whole.shape)
-
-
-def _packed(input: Any) -> Any:
-    return ops.clone(input, memory_format="torch.contiguous_format")
+    if not a.size or owner(whole) is owner(a):
+        return reshape_alias(input, whole.shape)
+    return unsafe_view(ops.clone(input, memory_format="torch.contiguous_format"), whole.shape)
 
 
 @composite(method=False)

@@ -88,7 +88,7 @@ class channel_shuffle(Movement):
     vjp_input = lambda g, input_shape, groups: ops.channel_shuffle(g, input_shape[1] // groups)
 
 
-# -- affine grids -------------------------------------------------------------------------------------------------------
+# -- affine grids ------------------------------------------------------------------------------------------------------
 
 
 def _base_grid(size: tuple[int, ...], align: bool, dtype: Any) -> Any:
@@ -168,7 +168,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return ops.affine_grid_generator(theta, size, bool(align_corners))
 
 
-# -- sampling at positions ----------------------------------------------------------------------------------------------
+# -- sampling at positions ---------------------------------------------------------------------------------------------
 
 
 def _unnormalised(x: Any, n: int, align: bool) -> Any:

@@ -15,7 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.device import CPU
+from sapwood.device import device as Device
 from sapwood.errors import ArgumentError, DtypeError, LoadError, MissingError, ValueRangeError
+from sapwood.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
     from numpy.random import MT19937
@@ -30,6 +33,7 @@ __all__ = [
     "manual_seed",
     "seed",
     "set_rng_state",
+    "thread_safe_generator",
 ]
 
 WORDS = 624
@@ -80,7 +84,7 @@ class Generator:
     def __init__(self, device: Any = "cpu") -> None:
         if str(device).partition(":")[0] != "cpu":
             raise MissingError(f"Generator: only device 'cpu' has a generator, got {str(device)!r}; use 'cpu'")
-        self._device = device
+        self._device = Device(device) if device != "cpu" else CPU
         self._bits: MT19937 | None = None
         self.lock = RLock()
         self._reseed(_DEFAULT_SEED)
@@ -217,8 +221,12 @@ class Generator:
                 else:
                     self._fresh = fresh
 
-    def get_state(self) -> NDArray[np.uint8]:
+    def get_state(self) -> Tensor:
         """Return the state as PyTorch saves it: (5056,), uint8."""
+        return wrap(self.state_bytes())
+
+    def state_bytes(self) -> NDArray[np.uint8]:
+        """Return the state as an array: (5056,), uint8."""
         with self.lock:
             engine: Any = self.engine().state["state"]
             state = np.zeros((), STATE)
@@ -232,13 +240,13 @@ class Generator:
             return np.frombuffer(state.tobytes(), np.uint8).copy()
 
     def set_state(self, new_state: Any) -> None:
-        """Continue from a state saved by `get_state`, here or in PyTorch.
+        """Continue from a state saved by `get_state`, here or in PyTorch: a tensor or an array.
 
         Raises:
             DtypeError: new_state is not an array of bytes.
             LoadError: it has the wrong size or holds no valid state.
         """
-        data = np.asarray(new_state)
+        data = new_state._array if isinstance(new_state, Tensor) else np.asarray(new_state)
         if data.dtype != np.uint8:
             raise DtypeError(
                 f"set_state: a state is an array of uint8, got {data.dtype}; pass what get_state() returned"
@@ -263,11 +271,11 @@ class Generator:
     def clone_state(self) -> Generator:
         """Return a new generator that continues exactly as this one does."""
         clone = Generator(self._device)
-        clone.set_state(self.get_state())
+        clone.set_state(self.state_bytes())
         return clone
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Generator, (self._device,), self.get_state()
+        return Generator, (str(self._device),), self.state_bytes()
 
     def __setstate__(self, state: NDArray[np.uint8]) -> None:
         self.set_state(state)
@@ -290,6 +298,11 @@ def manual_seed(seed: int) -> Generator:
     return default_generator.manual_seed(int(seed))
 
 
+def thread_safe_generator() -> Generator | None:
+    """Return the generator of a data loader's worker thread, None in any other thread: it uses the default one."""
+    return None
+
+
 def seed() -> int:
     """Seed the default generator from the operating system's entropy and return the seed."""
     return default_generator.seed()
@@ -300,7 +313,7 @@ def initial_seed() -> int:
     return default_generator.initial_seed()
 
 
-def get_rng_state() -> NDArray[np.uint8]:
+def get_rng_state() -> Tensor:
     """Return the state of the default generator: (5056,), uint8."""
     return default_generator.get_state()
 

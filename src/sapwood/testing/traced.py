@@ -79,6 +79,7 @@ for _symbol, _name in {
         setattr(Traced, f"__r{_symbol}__", _operator(_name, reflected=True))
 for _name in ("real", "imag"):
     setattr(Traced, _name, property(_operator(_name)))
+Traced.mT = property(lambda self: registry["transpose"].call(self, -2, -1))  # type: ignore[attr-defined]
 Traced.conj = _operator("conj")  # type: ignore[attr-defined]
 Traced.__neg__ = _operator("neg")  # type: ignore[attr-defined]
 Traced.__invert__ = _operator("bitwise_not")  # type: ignore[attr-defined]

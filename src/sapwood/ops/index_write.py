@@ -179,6 +179,8 @@ def setitem(self: Any, key: Any, value: Any) -> None:
         if isinstance(value, Tensor):
             target.copy_(_without_leading_ones(value, target.ndim))
         else:
+            # fill_ accepts an expanded tensor, an assignment does not.
+            alias.check_writable(target, "__setitem__", bool(get_mode() & GRAD))
             target.fill_(value)
         return
     if not isinstance(value, Tensor):

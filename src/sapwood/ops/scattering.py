@@ -10,7 +10,7 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .declare import Plain, composite, op
 from .extreme import places
 from .reduce import one_dim
@@ -40,9 +40,9 @@ def _fit(op: str, a: Any, dim: int, index: Any, src: Any = None) -> tuple[Any, A
     """
     a = a if a.ndim else a.reshape(1)
     index = index if index.ndim else index.reshape(1)
-    check_index(op, index, a.shape[dim], dim)
     if not index.size:
         return a, index, src
+    check_index(op, index, a.shape[dim], dim)
     if index.ndim != a.ndim:
         raise ShapeError(
             f"{op}: index must have as many dimensions as input, got shapes {index.shape} and {a.shape}; "
@@ -393,12 +393,15 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None
     """Take elements along `dim`; sizes elsewhere broadcast. Without `dim`, from the flattened tensor.
 
     Args:
-        indices: int64, as many dimensions as input.
+        indices: int64, as many dimensions as input; with `dim` they count modulo its size.
     """
     if indices._array.dtype != np.int64:
         raise DtypeError(f"take_along_dim: indices must be int64, got {indices.dtype.name}")
     if dim is None:
         return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
+    n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
+    if n:
+        indices = wrap(np.asarray(indices._array % n))
     if input.ndim != indices.ndim:
         raise ShapeError(
             f"take_along_dim: indices must have as many dimensions as input, got {indices.ndim} and {input.ndim}"

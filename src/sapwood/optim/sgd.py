@@ -1,0 +1,90 @@
+"""Stochastic gradient descent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy import add, multiply
+
+from ..errors import ValueRangeError
+from .elementwise import Array, Elementwise, State, zeros_like
+from .groups import Group
+from .options import at_least_zero, check_way, number
+
+
+class SGD(Elementwise):
+    """Step against the gradient, with momentum if asked for.
+
+        g   = gradient + weight_decay · p
+        b   = momentum · b + (1 − dampening) · g        (the first b is g itself)
+        p  −= lr · (b, or with nesterov g + momentum · b)
+
+    Args:
+        params: see `Optimizer`.
+        lr: learning rate, a number or a tensor of one element.
+        momentum, dampening, weight_decay: as in the formula.
+        nesterov: look ahead along the momentum; needs momentum and no dampening.
+        maximize: step along the gradient.
+
+    Raises:
+        ValueRangeError: a negative lr, momentum or weight_decay; nesterov without momentum or with dampening.
+
+    Reference: Sutskever, Martens, Dahl and Hinton, ICML 2013.
+    """
+
+    def __init__(
+        self,
+        params: Any,
+        lr: Any = 1e-3,
+        momentum: float = 0,
+        dampening: float = 0,
+        weight_decay: Any = 0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        foreach: bool | None = None,
+        differentiable: bool = False,
+        fused: bool | None = None,
+    ) -> None:
+        at_least_zero("SGD", lr=lr, momentum=momentum, weight_decay=weight_decay)
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueRangeError(
+                f"SGD: nesterov needs momentum > 0 and dampening 0, got momentum={momentum}, dampening={dampening}"
+            )
+        check_way("SGD", foreach=foreach, fused=fused, differentiable=differentiable)
+        options = {
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+            "foreach": foreach,
+            "differentiable": differentiable,
+            "fused": fused,
+        }
+        super().__init__(params, options)
+
+    def _slots(self, group: Group) -> tuple[str, ...]:
+        return ("momentum_buffer",) if group["momentum"] else ()
+
+    def _begin(self, p: Array, group: Group) -> State:
+        return {"momentum_buffer": zeros_like(p)}
+
+    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
+        step = -number(group["lr"])
+        if fresh:
+            return step, group["momentum"], 1, group["nesterov"]
+        return step, group["momentum"], 1 - group["dampening"], group["nesterov"]
+
+    @staticmethod
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+        step, momentum, share, nesterov = c
+        (a,) = scratch
+        if slots:
+            (b,) = slots
+            multiply(b, momentum, out=b)
+            add(b, g if share == 1 else multiply(g, share, out=a), out=b)
+            g = add(multiply(b, momentum, out=a), g, out=a) if nesterov else b
+        add(p, multiply(g, step, out=a), out=p)
