@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..dtypes import float32
 from ..errors import ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
 from .declare import Fused, op
@@ -128,6 +129,10 @@ def scaled_dot_product_attention(
     fits = query.dim() == key.dim() == value.dim() == 4 and size == value.shape[-1]
     if fits and not dropout_p and (attn_mask is None or attn_mask._node is None):
         return ops.fused_attention(query, key, value, attn_mask, scale)
+    given = query.dtype
+    if given.itemsize == 2:
+        # As PyTorch, which computes this path in single precision and rounds once.
+        query, key, value = (t.to(float32) for t in (query, key, value))
     root = math.sqrt(1 / math.sqrt(size) if scale is None else scale)
     scores = ops.matmul(query * root, ops.transpose(key, -2, -1) * root)
     if attn_mask is not None:
@@ -135,7 +140,7 @@ def scaled_dot_product_attention(
     weights = ops.safe_softmax(scores, -1)
     if dropout_p:
         weights = ops.dropout(weights, dropout_p, True)
-    return ops.matmul(weights, value)
+    return ops.matmul(weights, value).to(given)
 
 
 def _additive(allowed: Any, dtype: Any) -> Any:

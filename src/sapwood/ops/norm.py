@@ -16,6 +16,7 @@ from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from .declare import Fused, composite, op
+from .pool import avg_pool2d, avg_pool3d
 
 
 def centred(input: Any, axes: Any, n: int) -> tuple[Any, Any, Any]:
@@ -276,11 +277,17 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ShapeError(f"local_response_norm: input must have at least 3 dimensions, got {input.dim()}")
     if not input.numel():
         return input
-    n, c, *rest = input.shape
-    squares = ops.reshape(input * input, (n, 1, c, math.prod(rest)))
-    padded = ops.constant_pad_nd(squares, (0, 0, size // 2, (size - 1) // 2), 0)
-    mean = ops.avg_pool2d(padded, (size, 1), 1)
-    return input / ops.pow(ops.reshape(mean, tuple(input.shape)) * alpha + k, beta)
+    # The window slides over channels as if they were an image's rows: batch, 1, channels, the other dimensions.
+    pad = (0, 0, size // 2, (size - 1) // 2)
+    squares = input * input
+    if input.dim() == 3:
+        mean = ops.squeeze(avg_pool2d(ops.constant_pad_nd(ops.unsqueeze(squares, 1), pad), (size, 1), 1), 1)
+    else:
+        n, c, first, *rest = input.shape
+        layers = ops.reshape(squares, (n, 1, c, first, math.prod(rest)))
+        mean = avg_pool3d(ops.constant_pad_nd(layers, (0, 0, *pad)), (size, 1, 1), 1)
+        mean = ops.reshape(ops.squeeze(mean, 1), tuple(input.shape))
+    return input / ops.pow(mean * alpha + k, beta)
 
 
 __all__ = [

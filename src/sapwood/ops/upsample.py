@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..errors import MissingError, ShapeError, ValueRangeError
+from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .declare import Movement, op
 
 _CUBIC = -0.75
@@ -199,7 +200,7 @@ def interpolate(
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueRangeError(f"interpolate: antialias works with bilinear and bicubic, mode is {mode!r}")
     if mode == "area":
-        pool = (ops.adaptive_avg_pool1d, ops.adaptive_avg_pool2d, ops.adaptive_avg_pool3d)[spatial - 1]
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
         return pool(input, size)
     if smooth and _DIMS[mode] != spatial:
         raise MissingError(f"interpolate: mode {mode!r} needs {_DIMS[mode] + 2} dimensions, input has {input.dim()}")
