@@ -107,6 +107,45 @@ class native_layer_norm(Fused):
         return g_x, g_weight, ops.tied(ops.sum(g_out, rest) if rest else g_out, input)
 
 
+@op
+class layer_norm_of(Fused):
+    """Normalise over the last dimensions, then scale and shift.
+
+    Backward computes mean and deviation again from the input instead of keeping them as further outputs.
+    """
+
+    inputs = ("input", "weight", "bias")
+    optional = ("weight", "bias")
+    promote = "given"
+    function = method = False
+    grad_fn = "NativeLayerNormBackward0"
+    samples = _layer_samples
+    canon = native_layer_norm.op.canon
+    onnx = "LayerNormalization"
+
+    def forward(input, normalized_shape, weight, bias, eps):
+        return native_layer_norm.op.forward(input, normalized_shape, weight, bias, eps)[0]
+
+    def formula(input, normalized_shape, weight, bias, eps):
+        return native_layer_norm.op.formula(input, normalized_shape, weight, bias, eps)[0]
+
+    def vjp(g, needs, input, weight, normalized_shape, eps):
+        dims = tuple(range(-len(normalized_shape), 0))
+        rest = tuple(range(input.ndim - len(normalized_shape)))
+        g_x = g_weight = g_bias = None
+        if needs[0] or needs[1]:
+            d = input - ops.mean(input, dims, True)
+            rstd = ops.rsqrt(ops.mean(d * d, dims, True) + eps)
+            unit = d * rstd
+            if needs[0]:
+                inner = g if weight is None else g * weight
+                g_x = rstd * (inner - ops.mean(inner, dims, True) - unit * ops.mean(inner * unit, dims, True))
+            g_weight = g * unit if needs[1] else None
+        if needs[2]:
+            g_bias = ops.tied(ops.sum(g, rest) if rest else g, input)
+        return g_x, g_weight, g_bias
+
+
 @composite
 def layer_norm(
     input: Any,
@@ -130,7 +169,7 @@ def layer_norm(
 
     Reference: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
-    return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+    return ops.layer_norm_of(input, normalized_shape, weight, bias, eps)
 
 
 # -- group norm --------------------------------------------------------------------------------------------------------
@@ -294,6 +333,7 @@ __all__ = [
     "centred",
     "group_norm",
     "layer_norm",
+    "layer_norm_of",
     "local_response_norm",
     "native_group_norm",
     "native_layer_norm",

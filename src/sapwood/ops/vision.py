@@ -118,7 +118,7 @@ class affine_grid_generator(Plain):
         d = len(size) - 2
         if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
             raise ShapeError(
-                f"affine_grid: for size {size} theta must be ({size[0] if size else 'N'}, {d}, {d + 1}), got {theta.shape}"
+                f"affine_grid: theta must be (N, {d}, {d + 1}) with N and the dimensions of size {size}, got {theta.shape}"
             )
         return size, align_corners
 
