@@ -112,6 +112,7 @@ from .functional_loss import hinge_embedding_loss as hinge_embedding_loss
 from .functional_loss import huber_loss as huber_loss
 from .functional_loss import kl_div as kl_div
 from .functional_loss import l1_loss as l1_loss
+from .functional_loss import linear_cross_entropy as linear_cross_entropy
 from .functional_loss import margin_ranking_loss as margin_ranking_loss
 from .functional_loss import mse_loss as mse_loss
 from .functional_loss import multi_margin_loss as multi_margin_loss

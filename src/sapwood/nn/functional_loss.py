@@ -14,6 +14,7 @@ from ..ops import loss, loss_more
 from ..ops.distance import pairwise_distance
 from ..ops.loss import REDUCTIONS, reduced, reduction_name
 from ..ops.loss_more import ctc_loss as _ctc_loss
+from ..ops.products import linear
 from ..tensor import Tensor
 
 Bool = bool | None
@@ -224,6 +225,56 @@ def _probabilities(
     if reduction == "mean":
         return ops.div_number(-ops.sum(terms), log.numel() / classes if log.numel() else math.nan)
     return -(ops.sum(terms) if reduction == "sum" else ops.sum(terms, dim))
+
+
+def linear_cross_entropy(
+    input: Tensor,
+    linear_weight: Tensor,
+    target: Tensor,
+    *,
+    linear_bias: Maybe = None,
+    weight: Maybe = None,
+    reduction: str = "mean",
+    ignore_index: int | None = None,
+    label_smoothing: float = 0.0,
+    options: Any = None,
+) -> Tensor:
+    """Return the cross entropy of the logits that a linear layer gives.
+
+    Args:
+        input: (N, E) or (E), float.
+        linear_weight: (C, E), or (C, *, E) for logits (N, C, *).
+        target: class indices or probabilities, as for cross_entropy.
+        linear_bias: linear_weight's shape without E.
+        options: how PyTorch would split the work to save memory; the result does not depend on it.
+    """
+    name = "linear_cross_entropy"
+    if input.dim() not in (1, 2) or linear_weight.dim() < 2 or input.shape[-1] != linear_weight.shape[-1]:
+        raise ShapeError(
+            f"{name}: expected input (N, E) or (E) and linear_weight (C, *, E), got {tuple(input.shape)} and "
+            f"{tuple(linear_weight.shape)}"
+        )
+    outputs = tuple(linear_weight.shape[:-1])
+    if linear_bias is not None and tuple(linear_bias.shape) != outputs:
+        raise ShapeError(f"{name}: linear_bias must have shape {outputs}, got {tuple(linear_bias.shape)}")
+    if len(outputs) > 1 and input.dim() == 1:
+        raise ShapeError(f"{name}: linear_weight {tuple(linear_weight.shape)} needs a batched input (N, E)")
+    shape = (*input.shape[:-1], *outputs)
+    if tuple(target.shape) == shape and ignore_index is not None:
+        raise ValueRangeError(f"{name}: ignore_index has a meaning for class indices only, target is probabilities")
+    flat = linear_weight if len(outputs) == 1 else ops.reshape(linear_weight, (-1, linear_weight.shape[-1]))
+    bias = linear_bias if linear_bias is None or len(outputs) == 1 else ops.reshape(linear_bias, (-1,))
+    logits = linear(input, flat, bias)
+    if len(outputs) > 1:
+        logits = ops.reshape(logits, shape)
+    return cross_entropy(
+        logits,
+        target,
+        weight,
+        ignore_index=-100 if ignore_index is None else ignore_index,
+        reduction=reduction,
+        label_smoothing=label_smoothing,
+    )
 
 
 def binary_cross_entropy(
@@ -517,6 +568,7 @@ __all__ = [
     "huber_loss",
     "kl_div",
     "l1_loss",
+    "linear_cross_entropy",
     "margin_ranking_loss",
     "mse_loss",
     "multi_margin_loss",

@@ -32,6 +32,7 @@ from . import (
     expanding,
     extrema,
     extreme,
+    fill,
     index_write,
     indexing,
     join,
@@ -52,9 +53,12 @@ from . import (
     pool,
     power,
     products,
+    query,
+    ranges,
     rank,
     reduce,
     rounding,
+    sample,
     scan,
     scattering,
     search,
@@ -70,6 +74,7 @@ from . import (
     view_inplace,
     views,
     vision,
+    window,
 )
 from .fill import zeros_of as zeros_of
 from .declare import public as public
