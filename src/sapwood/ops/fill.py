@@ -194,7 +194,7 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
     if takes_over is not None:
         attrs = (dtype,) if op != "full_like" else (value, dtype)
         return takes_over(registry[op], (input,), attrs)
-    if isinstance(input, np.ndarray):
+    if isinstance(input, np.ndarray | np.generic):
         return np.full_like(input, value, dtype if dtype is None else dtype.numpy)
     if not isinstance(input, Tensor):
         raise ArgumentError(f"{op}: input must be a tensor, got {kind.__name__}")
@@ -208,7 +208,7 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
 
 def _made_like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any, memory_format: Any, grad: bool) -> Any:
     a = _like(op, input, value, dtype, layout, device, memory_format)
-    return a if isinstance(input, np.ndarray) or type(a) is not np.ndarray else leaf(a, grad)
+    return a if isinstance(input, np.ndarray | np.generic) or type(a) is not np.ndarray else leaf(a, grad)
 
 
 @composite(name="zeros_like")
