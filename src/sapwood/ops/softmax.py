@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -80,7 +81,7 @@ class safe_softmax(Softmax):
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
 
     def formula(input, dim):
-        return ops.where(ops.amax(input, dim, True) == -np.inf, 0, ops.softmax_of(input, dim))
+        return ops.where(ops.amax(input, dim, True) == -math.inf, 0, ops.softmax_of(input, dim))
 
 
 def _in_dtype(input: Any, dtype: Any) -> Any:
