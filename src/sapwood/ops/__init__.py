@@ -19,6 +19,7 @@ from . import (
     batch_norm,
     bitwise,
     cast,
+    columns,
     compare,
     complex_parts,
     conv,
@@ -29,6 +30,7 @@ from . import (
     dropout,
     einsum,
     embedding,
+    embedding_bag,
     expanding,
     extrema,
     extreme,
@@ -36,6 +38,7 @@ from . import (
     index_write,
     indexing,
     join,
+    legacy,
     loss,
     loss_margin,
     loss_more,
@@ -69,6 +72,7 @@ from . import (
     splitting,
     statistic,
     strided,
+    truth,
     upsample,
     vector_norm,
     view_inplace,
@@ -76,9 +80,9 @@ from . import (
     vision,
     window,
 )
-from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
+from .fill import zeros_of as zeros_of
 from .install import install
 
 install()

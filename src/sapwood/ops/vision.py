@@ -117,9 +117,7 @@ class affine_grid_generator(Plain):
         size = tuple(map(int, size))
         d = len(size) - 2
         if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
-            raise ShapeError(
-                f"affine_grid: theta must be (N, {d}, {d + 1}) with N and the dimensions of size {size}, got {theta.shape}"
-            )
+            raise ShapeError(f"affine_grid: theta must be (N, {d}, {d + 1}) for size {size}, got {theta.shape}")
         return size, align_corners
 
     def forward(theta, size, align_corners):
@@ -260,10 +258,12 @@ def grid_sample(
     if mode != "bicubic":
         where = [_in_padding(x, s, padding_mode, align_corners) for x, s in zip(where, sizes)]
     if mode == "nearest":
-        total = _fetch(flat, [ops.round(x) for x in where], sizes)
+        # The nearest element does not change with its position: the gradient of grid is zero, not absent.
+        total = ops.tied(_fetch(flat, [ops.round(x).detach() for x in where], sizes), grid)
     else:
         total = _blend(flat, where, sizes, mode, padding_mode, align_corners)
-    return ops.reshape(total, (n, c, *grid.shape[1:-1]))
+    out = ops.reshape(total, (n, c, *grid.shape[1:-1]))
+    return out if out.dtype is input.dtype else out.to(input.dtype)
 
 
 def _blend(flat: Any, where: list[Any], sizes: tuple[int, ...], mode: str, padding: str, align: bool) -> Any:
