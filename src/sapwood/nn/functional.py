@@ -80,6 +80,7 @@ from .functional_activation import tanh as tanh
 from .functional_activation import tanhshrink as tanhshrink
 from .functional_activation import threshold as threshold
 from .functional_activation import threshold_ as threshold_
+from .functional_attention import multi_head_attention_forward as multi_head_attention_forward
 from .functional_layers import affine_grid as affine_grid
 from .functional_layers import alpha_dropout as alpha_dropout
 from .functional_layers import batch_norm as batch_norm
@@ -104,27 +105,27 @@ from .functional_layers import scaled_dot_product_attention as scaled_dot_produc
 from .functional_layers import upsample as upsample
 from .functional_layers import upsample_bilinear as upsample_bilinear
 from .functional_layers import upsample_nearest as upsample_nearest
+from .functional_linear_loss import linear_cross_entropy as linear_cross_entropy
 from .functional_loss import binary_cross_entropy as binary_cross_entropy
 from .functional_loss import binary_cross_entropy_with_logits as binary_cross_entropy_with_logits
-from .functional_loss import cosine_embedding_loss as cosine_embedding_loss
 from .functional_loss import cross_entropy as cross_entropy
-from .functional_loss import ctc_loss as ctc_loss
 from .functional_loss import gaussian_nll_loss as gaussian_nll_loss
-from .functional_loss import hinge_embedding_loss as hinge_embedding_loss
 from .functional_loss import huber_loss as huber_loss
 from .functional_loss import kl_div as kl_div
 from .functional_loss import l1_loss as l1_loss
-from .functional_loss import linear_cross_entropy as linear_cross_entropy
-from .functional_loss import margin_ranking_loss as margin_ranking_loss
 from .functional_loss import mse_loss as mse_loss
-from .functional_loss import multi_margin_loss as multi_margin_loss
-from .functional_loss import multilabel_margin_loss as multilabel_margin_loss
-from .functional_loss import multilabel_soft_margin_loss as multilabel_soft_margin_loss
 from .functional_loss import nll_loss as nll_loss
 from .functional_loss import poisson_nll_loss as poisson_nll_loss
 from .functional_loss import smooth_l1_loss as smooth_l1_loss
-from .functional_loss import soft_margin_loss as soft_margin_loss
-from .functional_loss import triplet_margin_loss as triplet_margin_loss
-from .functional_loss import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
+from .functional_margin import cosine_embedding_loss as cosine_embedding_loss
+from .functional_margin import ctc_loss as ctc_loss
+from .functional_margin import hinge_embedding_loss as hinge_embedding_loss
+from .functional_margin import margin_ranking_loss as margin_ranking_loss
+from .functional_margin import multi_margin_loss as multi_margin_loss
+from .functional_margin import multilabel_margin_loss as multilabel_margin_loss
+from .functional_margin import multilabel_soft_margin_loss as multilabel_soft_margin_loss
+from .functional_margin import soft_margin_loss as soft_margin_loss
+from .functional_margin import triplet_margin_loss as triplet_margin_loss
+from .functional_margin import triplet_margin_with_distance_loss as triplet_margin_with_distance_loss
 
 embedding = lookup
