@@ -10,6 +10,7 @@ from typing import Any
 
 from . import (
     activation,
+    activation_inplace,
     activation_more,
     activation_slope,
     adaptive,
