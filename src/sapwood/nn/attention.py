@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import ops
 from ..tensor import Parameter, Tensor
-from . import functional as F
 from . import init
+from .functional_attention import multi_head_attention_forward
 from .linear import NonDynamicallyQuantizableLinear
 from .module import Module
 
@@ -138,7 +138,7 @@ class MultiheadAttention(Module):
                 "k_proj_weight": self.k_proj_weight,
                 "v_proj_weight": self.v_proj_weight,
             }
-        out, attention = F.multi_head_attention_forward(
+        out, attention = multi_head_attention_forward(
             q,
             k,
             v,

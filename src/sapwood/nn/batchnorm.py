@@ -259,8 +259,8 @@ class _InstanceNorm(_NormBase):
             found = [prefix + n for n in ("running_mean", "running_var") if prefix + n in state_dict]
             if found:
                 errors.append(
-                    f"{', '.join(found)}: {type(self).__name__} has track_running_stats=False; remove these entries, or "
-                    "make the module with track_running_stats=True"
+                    f"{', '.join(found)}: {type(self).__name__} has track_running_stats=False; remove these entries, "
+                    "or make the module with track_running_stats=True"
                 )
             for key in found:
                 state_dict.pop(key)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from .. import alias
+from ..autograd.engine import zeros_for
 from ..hook import RemovableHandle, add_hook
 from ..node import LEAF, Node, Output
 from ..state import GRAD, get_mode, next_seq
@@ -184,14 +185,18 @@ class BackwardHookFunctionBackward(Node):
 
     __slots__ = ("outs",)
 
-    joint = staticmethod(lambda g, needs: g)
+    vjps = None
+
+    def own_pull(self, g: list[Any], create: bool) -> list[Any]:  # type: ignore[override]
+        """Pass the gradients on; what nothing used is zero."""
+        return [zeros_for(self, nr, create) if x is None else x for nr, x in enumerate(g)]
 
 
 def boundary(tensors: list[Tensor]) -> tuple[list[Tensor], BackwardHookFunctionBackward]:
     """Return tensors on the same memory behind one common node, and that node."""
     node = BackwardHookFunctionBackward()
     node.edges = tuple(t if t._node is LEAF else t._node for t in tensors)
-    node.saved = ((),) * len(tensors)
+    node.saved = ()
     node.outs = len(tensors)
     node.shape = tuple(t._array.shape for t in tensors)
     node.dtype = tuple(t._array.dtype for t in tensors)

@@ -74,10 +74,14 @@ def normal_(tensor: Any, mean: float = 0.0, std: float = 1.0, generator: Any = N
 def trunc_normal_(
     tensor: Any, mean: float = 0.0, std: float = 1.0, a: float = -2.0, b: float = 2.0, generator: Any = None
 ) -> Any:
-    """Fill with draws from the normal distribution restricted to [a, b], by inverting its distribution function."""
+    """Fill with draws from the normal distribution restricted to [a, b], by rejection.
 
-    def cdf(x: float) -> float:
-        return (1.0 + math.erf(x / math.sqrt(2.0))) / 2.0
+    Where most of the distribution lies inside, the draws outside are drawn again; else candidates are uniform on
+    [a, b] and accepted with a probability proportional to the density.
+    """
+
+    def below(x: float) -> float:
+        return (1.0 + math.erf((x - mean) / std / math.sqrt(2.0))) / 2.0
 
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
@@ -85,14 +89,39 @@ def trunc_normal_(
             "distribution",
             stacklevel=2,
         )
-    low = cdf((a - mean) / std)
-    up = cdf((b - mean) / std)
-    tensor.uniform_(2 * low - 1, 2 * up - 1, generator=generator)
-    tensor.erfinv_()
-    tensor.mul_(std * math.sqrt(2.0))
-    tensor.add_(mean)
-    tensor.clamp_(min=a, max=b)
+    # The share that PyTorch decides by; every draw below comes in its order, for the whole tensor at once.
+    if below(b) - below(a) > 0.3:
+        _redraw_outside(tensor, mean, std, a, b, generator)
+    else:
+        _accept_uniform(tensor, mean, std, a, b, generator)
     return tensor
+
+
+def _redraw_outside(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> None:
+    tensor.normal_(mean, std, generator=generator)
+    # The bounds as the tensor's dtype rounds them.
+    low, high = (ops.tensor(x, dtype=tensor.dtype).item() for x in (a, b))
+    while True:
+        outside = (tensor < low) | (tensor > high)
+        if not bool(outside.any()):
+            return
+        again = ops.empty_like(tensor).normal_(mean, std, generator=generator)
+        tensor.copy_(ops.where(outside, again, tensor))
+
+
+def _accept_uniform(tensor: Any, mean: float, std: float, a: float, b: float, generator: Any) -> None:
+    peak = -0.5 * ((max(a, min(mean, b)) - mean) / std) ** 2
+    pending = None
+    candidates = ops.empty_like(tensor)
+    chance = ops.empty_like(tensor)
+    while True:
+        candidates.uniform_(a, b, generator=generator)
+        tensor.copy_(candidates if pending is None else ops.where(pending, candidates, tensor))
+        candidates.sub_(mean).div_(std).pow_(2).mul_(-0.5).sub_(peak)
+        refused = chance.uniform_(generator=generator).log_() > candidates
+        pending = refused if pending is None else pending & refused
+        if not bool(pending.any()):
+            return
 
 
 @no_grad()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import types
 
 from .. import (
     activation,
@@ -16,12 +17,14 @@ from .. import (
     lazy,
     linear,
     loss,
+    loss_margin,
     module,
     normalization,
     padding,
     pooling,
     rnn,
     sizes,
+    softmax,
     sparse,
     transformer,
     vision,
@@ -38,7 +41,6 @@ from ..activation import (
     Hardtanh,
     LeakyReLU,
     LogSigmoid,
-    LogSoftmax,
     Mish,
     PReLU,
     ReLU,
@@ -46,9 +48,6 @@ from ..activation import (
     RReLU,
     Sigmoid,
     SiLU,
-    Softmax,
-    Softmax2d,
-    Softmin,
     Softplus,
     Softshrink,
     Softsign,
@@ -121,25 +120,27 @@ from ..linear import (
 from ..loss import (
     BCELoss,
     BCEWithLogitsLoss,
-    CosineEmbeddingLoss,
     CrossEntropyLoss,
     CTCLoss,
     GaussianNLLLoss,
-    HingeEmbeddingLoss,
     HuberLoss,
     KLDivLoss,
     L1Loss,
     LinearCrossEntropyLoss,
     LinearCrossEntropyOptions,
-    MarginRankingLoss,
     MSELoss,
-    MultiLabelMarginLoss,
-    MultiLabelSoftMarginLoss,
-    MultiMarginLoss,
     NLLLoss,
     NLLLoss2d,
     PoissonNLLLoss,
     SmoothL1Loss,
+)
+from ..loss_margin import (
+    CosineEmbeddingLoss,
+    HingeEmbeddingLoss,
+    MarginRankingLoss,
+    MultiLabelMarginLoss,
+    MultiLabelSoftMarginLoss,
+    MultiMarginLoss,
     SoftMarginLoss,
     TripletMarginLoss,
     TripletMarginWithDistanceLoss,
@@ -202,6 +203,12 @@ from ..rnn import (
     RNNBase,
     RNNCell,
     RNNCellBase,
+)
+from ..softmax import (
+    LogSoftmax,
+    Softmax,
+    Softmax2d,
+    Softmin,
 )
 from ..sparse import (
     Embedding,
@@ -390,14 +397,37 @@ __all__ = [
     "ZeroPad3d",
 ]
 
-# PyTorch's file -> ours, where programs import from the file: "from torch.nn.modules.batchnorm import _BatchNorm".
+# PyTorch's file -> ours, for programs that import from the file: "from torch.nn.modules.batchnorm import _BatchNorm".
 _FILES = {
-    "activation": activation, "adaptive": adaptive, "batchnorm": batchnorm, "channelshuffle": vision,
-    "container": container, "conv": conv, "distance": distance, "dropout": dropout, "flatten": linear, "fold": vision,
-    "instancenorm": batchnorm, "lazy": lazy, "linear": linear, "loss": loss, "module": module,
-    "normalization": normalization, "padding": padding, "pixelshuffle": vision, "pooling": pooling, "rnn": rnn,
-    "sparse": sparse, "transformer": transformer, "upsampling": vision, "utils": sizes,
-}  # fmt: skip
-for _name, _file in _FILES.items():
-    sys.modules[f"{__name__}.{_name}"] = _file
-    globals()[_name] = _file
+    "activation": (activation, softmax, attention),
+    "adaptive": (adaptive,),
+    "batchnorm": (batchnorm,),
+    "channelshuffle": (vision,),
+    "container": (container,),
+    "conv": (conv,),
+    "distance": (distance,),
+    "dropout": (dropout,),
+    "flatten": (linear,),
+    "fold": (vision,),
+    "instancenorm": (batchnorm,),
+    "lazy": (lazy,),
+    "linear": (linear,),
+    "linear_cross_entropy_options": (loss,),
+    "loss": (loss, loss_margin),
+    "normalization": (normalization,),
+    "padding": (padding,),
+    "pixelshuffle": (vision,),
+    "pooling": (pooling,),
+    "rnn": (rnn,),
+    "sparse": (sparse,),
+    "transformer": (transformer,),
+    "upsampling": (vision,),
+    "utils": (sizes,),
+}
+for _name, _files in _FILES.items():
+    _file = types.ModuleType(f"{__name__}.{_name}", f"What PyTorch defines in nn/modules/{_name}.py.")
+    for _ours in _files:
+        _file.__dict__.update({k: v for k, v in vars(_ours).items() if not k.startswith("__")})
+    sys.modules[_file.__name__] = globals()[_name] = _file
+# Hooks on every module and the class itself are read and patched here: the same file, not a copy.
+sys.modules[f"{__name__}.module"] = module
