@@ -18,7 +18,8 @@ from ..random import arrays as streams
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import composite
-from .fill import deliver, forgetting, like_array, overwrite
+from .fill import deliver, like_array
+from .overwrite import forgetting, overwrite
 from .slow import is_differentiable, write_out
 from .values import Array, check_place, integer, leaf, number, sequence_size, size_of
 
