@@ -50,6 +50,7 @@ from . import (
     norm,
     number,
     ordering,
+    overwrite,
     pad,
     padding,
     place,
