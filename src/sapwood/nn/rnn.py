@@ -82,6 +82,15 @@ class RNNBase(Module):
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
         "proj_size",
     ]  # fmt: skip
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
 
     def __init__(
         self,
@@ -278,7 +287,7 @@ class RNNBase(Module):
         directions = 2 if self.bidirectional else 1
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
-                joined = F.dropout(ops.cat(steps, 0), self.dropout, True)
+                joined: Any = F.dropout(ops.cat(steps, 0), self.dropout, True)
                 steps = list(joined.split([s.size(0) for s in steps], 0))
             outs = []
             for direction in range(directions):
