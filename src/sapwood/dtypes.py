@@ -148,9 +148,12 @@ def as_dtype(value: Any, op: str = "dtype") -> dtype:
     if type(value) is dtype:
         return value
     if value is float:
-        return get_default_dtype() if op == "tensor" else float64
+        return float64
     if value in _python_types:
         return _python_types[value]
+    own = getattr(value, "dtype", None)
+    if type(own) is dtype:  # FloatTensor and its like
+        return own
     try:
         return of_numpy(np.dtype(value))
     except TypeError:
@@ -258,7 +261,9 @@ class finfo:
     def __init__(self, type: dtype | None = None) -> None:
         of = (_Default.dtype if type is None else type).to_real()
         if of.category != FLOAT:
-            raise DtypeError(f"finfo: a floating-point or complex dtype is expected, got {of!r}; use iinfo for integers")
+            raise DtypeError(
+                f"finfo: a floating-point or complex dtype is expected, got {of!r}; use iinfo for integers"
+            )
         digits, lowest, decimal = _FLOAT_SHAPES[of.name]
         self.bits = 8 * of.itemsize
         self.eps = 2.0 ** (1 - digits)
@@ -279,7 +284,12 @@ class finfo:
         return hash(("finfo", self.dtype))
 
 
-_FLOAT_SHAPES = {"float16": (11, -14, 3), "bfloat16": (8, -126, 2), "float32": (24, -126, 6), "float64": (53, -1022, 15)}
+_FLOAT_SHAPES = {
+    "float16": (11, -14, 3),
+    "bfloat16": (8, -126, 2),
+    "float32": (24, -126, 6),
+    "float64": (53, -1022, 15),
+}
 """Bits of the significand, exponent of the smallest normal number, exact decimal digits."""
 
 
@@ -301,7 +311,9 @@ class iinfo:
         self.dtype = type.name
 
     def __repr__(self) -> str:
-        shown = (f"{n}={v if abs(v) < 1000000 else format(float(v), 'g')}" for n, v in (("min", self.min), ("max", self.max)))
+        shown = (
+            f"{n}={v if abs(v) < 1000000 else format(float(v), 'g')}" for n, v in (("min", self.min), ("max", self.max))
+        )
         return f"iinfo({', '.join(shown)}, dtype={self.dtype})"
 
     def __eq__(self, other: object) -> bool:

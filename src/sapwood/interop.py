@@ -11,6 +11,10 @@ from numpy import ndarray
 from .errors import ArgumentError, DtypeError, GradError, ValueRangeError
 
 
+class _NotExportableError(GradError, BufferError):
+    """A tensor that DLPack cannot carry: PyTorch raises BufferError."""
+
+
 class Interop:
     """The conversions of Tensor, kept apart from what a tensor is."""
 
@@ -62,6 +66,15 @@ class Interop:
         return int(self._array.item())
 
     def _number(self, kind: str) -> Any:
+        if self._array.size != 1:
+            raise ValueRangeError(
+                f"{kind}: a tensor of one element can become a Python number, this one has shape {self._array.shape}"
+            )
+        if self._array.dtype.kind == "c" and kind != "complex":
+            value = complex(self._array.item())
+            if value.imag:
+                raise ValueRangeError(f"{kind}: {value} has an imaginary part; take .real, or use complex()")
+            return value.real
         if self._node is not None:
             warnings.warn(
                 f"{kind}: a tensor that requires grad becomes a plain number, and its gradient ends here; write "
@@ -79,14 +92,16 @@ class Interop:
     def __contains__(self, element: Any) -> bool:
         value = element._array if isinstance(element, Interop) else element
         if not isinstance(value, int | float | complex | ndarray | np.generic):
-            raise ArgumentError(f"in: a tensor holds numbers, {type(element).__name__} cannot be among them")
+            raise DtypeError(f"in: a tensor holds numbers, {type(element).__name__} cannot be among them")
         return bool((self._array == value).any())
 
     def __hash__(self) -> int:
         return id(self)
 
     def __format__(self, spec: str) -> str:
-        if self._array.ndim == 0 and spec:
+        from .tensor import InferenceTensor, Tensor
+
+        if self._array.ndim == 0 and type(self) in (Tensor, InferenceTensor):
             return format(self.item(), spec)
         return object.__format__(self, spec)
 
@@ -150,10 +165,11 @@ class Interop:
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         if self._node is not None:
-            raise GradError("dlpack: this tensor requires grad, which DLPack cannot carry; detach it first")
+            raise _NotExportableError("dlpack: this tensor requires grad, which DLPack cannot carry; detach it first")
         if self._array.dtype.name == "bfloat16":
             raise DtypeError("dlpack: NumPy cannot export bfloat16; convert with tensor.float() first")
-        kwargs.pop("stream", None)
+        if kwargs.pop("stream", None) is not None:
+            raise ValueRangeError("dlpack: a tensor on the CPU has no stream; drop the argument")
         if not self._array.flags.writeable:
             return self._array.copy().__dlpack__(**kwargs)
         return self._array.__dlpack__(**kwargs)

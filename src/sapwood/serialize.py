@@ -9,11 +9,11 @@ import numpy as np
 from . import alias
 from .errors import GradError
 from .node import LEAF
-from .tensor import Tensor
+from .tensor import Parameter, Tensor
 
 
 def deep_copy(tensor: Any, memo: dict[int, Any]) -> Any:
-    """Return a copy with its own memory, its `.grad` and its attributes copied too.
+    """Return a copy with its own memory, its `.grad` and its attributes copied too (of a Parameter, its values only).
 
     Raises:
         GradError: the tensor was made by an op: copying it would have to copy its graph.
@@ -26,6 +26,12 @@ def deep_copy(tensor: Any, memo: dict[int, Any]) -> Any:
             "deepcopy: only leaves can be deep-copied, this tensor was made by "
             f"{tensor.grad_fn.name()}; copy tensor.detach(), or clone() it to stay in the graph"
         )
+    if isinstance(tensor, Parameter):
+        # PyTorch copies a parameter's values alone: no gradient, no attributes, no shared storage.
+        out = object.__new__(type(tensor))
+        out._array, out._node = tensor._array.copy(order="K"), tensor._node
+        memo[id(tensor)] = out
+        return out
     whole = alias.owner(tensor._array)
     storage = memo.get(id(whole))
     if storage is None:
@@ -59,22 +65,18 @@ def placed(storage: np.ndarray[Any, Any], like: np.ndarray[Any, Any]) -> np.ndar
 
 def reduced(tensor: Any) -> tuple[Any, ...]:
     """Return what pickle stores: the storage once, the geometry, whether gradients are wanted, attributes."""
-    if tensor._array.dtype.name == "bfloat16":
-        storage: Any = ("bfloat16", alias.flat_storage(tensor._array).view(np.uint16))
-    else:
-        storage = ("", alias.flat_storage(tensor._array))
     a = tensor._array
+    storage = alias.owner(a)
+    if not (storage.flags.c_contiguous or storage.flags.f_contiguous):
+        storage = alias.flat_storage(a)
+    # The owner itself, and not a view of it: pickle stores an object once, so tensors that share it share it again.
     geometry = (a.shape, alias.element_strides(a) if a.size else None, alias.offset_in_storage(a))
     attributes = {k: v for k, v in tensor.__dict__.items() if not k.startswith("_")}
     return _restore, (type(tensor), storage, geometry, tensor._node is not None, attributes or None)
 
 
 def _restore(cls: Any, storage: Any, geometry: Any, requires_grad: bool, attributes: Any) -> Any:
-    name, flat = storage
-    if name == "bfloat16":
-        from .dtypes import bfloat16
-
-        flat = flat.view(bfloat16.numpy)
+    flat = alias.flat_storage(storage)
     shape, strides, offset = geometry
     out: Tensor = object.__new__(cls)
     if strides is None:

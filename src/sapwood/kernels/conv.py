@@ -126,7 +126,7 @@ def filter_gradient(
     x: Array, g: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
 ) -> Array:
     """Return, per filter element, the sum of `g` times what the element met in `x`, (O, C / groups, *kernel)."""
-    n, c = x.shape[:2]
+    c = x.shape[1]
     o, out = g.shape[1], g.shape[2:]
     total = np.zeros((groups, o // groups, c // groups * prod(kernel)), x.dtype)
     if not x.size or not g.size:

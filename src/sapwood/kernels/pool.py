@@ -38,7 +38,8 @@ def _filled(x: Array, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, 
         return x
     shape = x.shape[:-dims] + tuple([max(e, n + p) for e, n, p in zip(ends, size, padding)])
     full = np.full(shape, value, x.dtype)
-    full[(Ellipsis, *[slice(p, p + n) for p, n in zip(padding, size)])] = x
+    inside: Any = (Ellipsis, *[slice(p, p + n) for p, n in zip(padding, size)])
+    full[inside] = x
     return full
 
 
@@ -46,9 +47,7 @@ def _lowest(dtype: Any) -> Any:
     return -np.inf if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def largest(
-    x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> tuple[Array, Array]:
+def largest(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> tuple[Array, Array]:
     """Return each window's largest element and its index in the flattened image; the first of equals, but NaN wins."""
     dims = len(kernel)
     lead, size = x.shape[:-dims], x.shape[-dims:]
@@ -58,26 +57,56 @@ def largest(
     at = np.empty(best.shape, np.int64)
     first, base, table = _positions(size, kernel, stride, padding, dilation, out)
     each = max(1, TILE // max(1, x.itemsize * prod(size)))
-    nans = x.dtype.kind == "f" and x.size > 0 and bool(np.isnan(x.max()))
     low = _lowest(x.dtype)
+    met = [_met(offset, stride, dilation, out) for offset in product(*map(range, kernel))]
     for a in range(0, len(planes), each):
         full = _filled(planes[a : a + each], out, kernel, stride, padding, dilation, low)
         top = best[a : a + each]
-        top[...] = low
-        choice = np.empty(top.shape, first.dtype)
-        choice[...] = first
-        for i, offset in enumerate(product(*map(range, kernel))):
-            v = full[(slice(None), *_met(offset, stride, dilation, out))]
-            better = v > top
-            if nans:
-                better |= v != v
-            np.copyto(top, v, where=better)
-            np.copyto(choice, first.dtype.type(i), where=better)
-        np.add(table[choice], base, out=at[a : a + each])
+        parts = [full[(slice(None), *region)] for region in met]
+        choice = _first_largest(parts, top, low)
+        if choice is None:
+            choice = _last_better(parts, top, low, first)
+        found = at[a : a + each]
+        np.take(table, choice, out=found, mode="clip")
+        np.add(found, base, out=found)
     return best.reshape(*lead, *out), at.reshape(*lead, *out)
 
 
-def _met(offset: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> tuple[slice, ...]:
+def _first_largest(parts: list[Array], top: Array, low: Any) -> Array | None:
+    """Put the largest of the parts into `top` and return which part it is from, the first of equals.
+
+    None if that takes more care: NaNs compare with nothing, and the lowest number may be padding.
+    """
+    count = len(parts)
+    if count > 255 or not top.size:
+        return None
+    top[...] = parts[0]
+    for part in parts[1:]:
+        np.maximum(top, part, out=top)
+    if not top.min() > low:
+        return None
+    rank = np.zeros(top.shape, np.uint8)
+    for i, part in enumerate(parts):
+        # The first part has the highest rank; products and maxima of bytes are much faster than masked copies.
+        np.maximum(rank, (part == top).view(np.uint8) * np.uint8(count - i), out=rank)
+    return np.subtract(np.uint8(count), rank, out=rank)
+
+
+def _last_better(parts: list[Array], top: Array, low: Any, first: Array) -> Array:
+    """Do the same one comparison after the other, from the first element inside the image; the last NaN wins."""
+    top[...] = low
+    choice = np.empty(top.shape, first.dtype)
+    choice[...] = first
+    for i, part in enumerate(parts):
+        better = part > top
+        if part.dtype.kind == "f":
+            better |= part != part
+        np.copyto(top, part, where=better)
+        np.copyto(choice, first.dtype.type(i), where=better)
+    return choice
+
+
+def _met(offset: Sizes, stride: Sizes, dilation: Sizes, out: Sizes) -> Any:
     return tuple([slice(i * d, i * d + (m - 1) * s + 1, s) for i, s, d, m in zip(offset, stride, dilation, out)])
 
 
@@ -113,7 +142,7 @@ def largest_only(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilatio
 
 def _slide(combine: Any, x: Array, dim: int, k: int, s: int, d: int, m: int) -> Array:
     """Combine the k elements of each window along one dimension."""
-    tail = (slice(None),) * (-1 - dim)
+    tail: Any = (slice(None),) * (-1 - dim)
     parts = [x[(Ellipsis, slice(j * d, j * d + (m - 1) * s + 1, s), *tail)] for j in range(k)]
     if k == 1:
         return parts[0].copy()
@@ -151,7 +180,7 @@ def spread(g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes) 
         n, k, s, p, m = size[i], kernel[i], stride[i], padding[i], g.shape[i - dims]
         dim = g.ndim - dims + i
         full = np.zeros((*g.shape[:dim], max(n + p, (m - 1) * s + k), *g.shape[dim + 1 :]), g.dtype)
-        rows = (slice(None),) * dim
+        rows: Any = (slice(None),) * dim
         for j in range(k):
             full[(*rows, slice(j, j + (m - 1) * s + 1, s))] += g
         g = full[(*rows, slice(p, p + n))]
@@ -171,7 +200,7 @@ def adaptive_means(x: Array, out: Sizes) -> Array:
     dims = len(out)
     for i, m in enumerate(out):
         dim = x.ndim - dims + i
-        rows = (slice(None),) * dim
+        rows: Any = (slice(None),) * dim
         y = np.empty((*x.shape[:dim], m, *x.shape[dim + 1 :]), x.dtype)
         for j, (a, b) in enumerate(bounds(x.shape[dim], m)):
             np.add.reduce(x[(*rows, slice(a, b))], axis=dim, out=y[(*rows, j)])
@@ -185,7 +214,7 @@ def adaptive_spread(g: Array, size: Sizes) -> Array:
     dims = len(size)
     for i, n in enumerate(size):
         dim = g.ndim - dims + i
-        rows = (slice(None),) * dim
+        rows: Any = (slice(None),) * dim
         y = np.zeros((*g.shape[:dim], n, *g.shape[dim + 1 :]), g.dtype)
         for j, (a, b) in enumerate(bounds(n, g.shape[dim])):
             y[(*rows, slice(a, b))] += (g[(*rows, j)] / (b - a))[(*rows, None)]
@@ -201,8 +230,8 @@ def adaptive_largest(x: Array, out: Sizes) -> tuple[Array, Array]:
     at = np.empty(best.shape, np.int64)
     numbers = np.arange(prod(size)).reshape(size)
     for cell in product(*[list(enumerate(bounds(n, m))) for n, m in zip(size, out)]):
-        spot = (Ellipsis, *[j for j, _ in cell])
-        box = tuple([slice(a, b) for _, (a, b) in cell])
+        spot: Any = (Ellipsis, *[j for j, _ in cell])
+        box: Any = tuple([slice(a, b) for _, (a, b) in cell])
         part = x[(Ellipsis, *box)].reshape(*lead, numbers[box].size)
         # NumPy's argmax takes the first NaN, PyTorch's pooling the last.
         index = part.argmax(-1)
@@ -230,7 +259,9 @@ def fractional_largest(x: Array, kernel: Sizes, out: Sizes, samples: Array) -> t
         start = np.full((*lead, m), n - k, np.int64)
         if m > 1:
             alpha = samples.dtype.type(n - k) / samples.dtype.type(m - 1)
-            start[..., :-1] = ((np.arange(m - 1, dtype=u.dtype) + u) * alpha).astype(np.int64) - (u * alpha).astype(np.int64)
+            start[..., :-1] = ((np.arange(m - 1, dtype=u.dtype) + u) * alpha).astype(np.int64) - (u * alpha).astype(
+                np.int64
+            )
         index = (start[..., None] + np.arange(k)) * prod(size[i + 1 :])
         shape = [1] * (2 * dims)
         shape[i], shape[dims + i] = m, k

@@ -16,19 +16,20 @@ from ..ops.adaptive import fractional_max_pool3d_with_indices as fractional_max_
 from ..ops.adaptive import max_unpool1d as max_unpool1d
 from ..ops.adaptive import max_unpool2d as max_unpool2d
 from ..ops.adaptive import max_unpool3d as max_unpool3d
+from ..ops.columns import fold as fold
+from ..ops.columns import unfold as unfold
 from ..ops.conv import conv1d as conv1d
 from ..ops.conv import conv2d as conv2d
 from ..ops.conv import conv3d as conv3d
 from ..ops.conv import conv_transpose1d as conv_transpose1d
 from ..ops.conv import conv_transpose2d as conv_transpose2d
 from ..ops.conv import conv_transpose3d as conv_transpose3d
-from ..ops.conv import fold as fold
-from ..ops.conv import unfold as unfold
 from ..ops.distance import cosine_similarity as cosine_similarity
 from ..ops.distance import pairwise_distance as pairwise_distance
 from ..ops.distance import pdist as pdist
-from ..ops.embedding import lookup as embedding
+from ..ops.embedding import lookup
 from ..ops.embedding import one_hot as one_hot
+from ..ops.embedding_bag import embedding_bag as embedding_bag
 from ..ops.pool import avg_pool1d as avg_pool1d
 from ..ops.pool import avg_pool2d as avg_pool2d
 from ..ops.pool import avg_pool3d as avg_pool3d
@@ -48,3 +49,5 @@ from ..ops.products import linear as linear
 from .functional_activation import *
 from .functional_layers import *
 from .functional_loss import *
+
+embedding = lookup

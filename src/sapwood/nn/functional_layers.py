@@ -37,9 +37,7 @@ def group_norm(
     return ops.group_norm(input, num_groups, weight, bias, eps)
 
 
-def rms_norm(
-    input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None
-) -> Tensor:
+def rms_norm(input: Tensor, normalized_shape: Any, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     """Divide by the root mean square over the last dimensions, then scale."""
     return ops.rms_norm(input, normalized_shape, weight, eps)
 

@@ -212,7 +212,9 @@ def _probabilities(
             f"{target.dtype.name}; class indices have the input's shape without the class dimension"
         )
     if ignore_index >= 0:
-        raise ValueRangeError("cross_entropy: ignore_index has a meaning for class indices only, target is probabilities")
+        raise ValueRangeError(
+            "cross_entropy: ignore_index has a meaning for class indices only, target is probabilities"
+        )
     dim = 0 if log.dim() < 2 else 1
     classes = log.shape[dim]
     if label_smoothing:
@@ -418,9 +420,7 @@ def multi_margin_loss(
         raise ShapeError(f"multi_margin_loss: weight must be (C), got {tuple(weight.shape)}")
     if input.dim() > 1:
         return ops.multi_margin_loss(input, target, p, margin, weight, kind)
-    single = ops.multi_margin_loss(
-        ops.reshape(input, (1, -1)), ops.reshape(target, (1,)), p, margin, weight, kind
-    )
+    single = ops.multi_margin_loss(ops.reshape(input, (1, -1)), ops.reshape(target, (1,)), p, margin, weight, kind)
     return ops.squeeze(single, 0) if kind == "none" else single
 
 

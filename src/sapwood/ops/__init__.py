@@ -18,6 +18,7 @@ from . import (
     batch_norm,
     bitwise,
     cast,
+    columns,
     compare,
     complex_parts,
     conv,
@@ -28,6 +29,7 @@ from . import (
     dropout,
     einsum,
     embedding,
+    embedding_bag,
     expanding,
     extrema,
     extreme,
@@ -35,6 +37,7 @@ from . import (
     index_write,
     indexing,
     join,
+    legacy,
     loss,
     loss_margin,
     loss_more,
@@ -68,6 +71,7 @@ from . import (
     splitting,
     statistic,
     strided,
+    truth,
     upsample,
     vector_norm,
     view_inplace,
@@ -75,9 +79,9 @@ from . import (
     vision,
     window,
 )
-from .fill import zeros_of as zeros_of
 from .declare import public as public
 from .declare import registry as registry
+from .fill import zeros_of as zeros_of
 from .install import install
 
 install()

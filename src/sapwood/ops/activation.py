@@ -237,9 +237,7 @@ class softplus(Activation):
     forward = lambda input, beta=1, threshold=20: np.where(
         input * beta > threshold, input, np.log1p(np.exp(input * beta)) / beta
     )
-    vjp_input = lambda g, input, beta, threshold: ops.where(
-        input * beta > threshold, g, g * ops.sigmoid(input * beta)
-    )
+    vjp_input = lambda g, input, beta, threshold: ops.where(input * beta > threshold, g, g * ops.sigmoid(input * beta))
     onnx = "Softplus"
 
 
@@ -312,9 +310,7 @@ class rrelu_with_noise(Fused):
         input > 0, input, input * (noise if training else (lower + upper) / 2)
     )
     vjp_input = lambda g, input, noise, lower, upper, training: (
-        ops.choose_backward(g, input, noise)
-        if training
-        else ops.leaky_relu_backward(g, input, (lower + upper) / 2)
+        ops.choose_backward(g, input, noise) if training else ops.leaky_relu_backward(g, input, (lower + upper) / 2)
     )
 
 

@@ -88,9 +88,7 @@ def _noise(input: Any, lower: float, upper: float, training: bool, generator: An
 
 
 @composite
-def rrelu(
-    input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None
-) -> Any:
+def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False, generator: Any = None) -> Any:
     """Scale negative elements by slopes drawn from [lower, upper] in training, by its middle otherwise.
 
     Reference: Xu et al., arXiv:1505.00853.

@@ -46,7 +46,7 @@ class adaptive_avg_pool_gradient(_Pool):
     inputs = ("grad", "input")
     linear = True
 
-    def forward(grad, input, output_size):  # type: ignore[no-untyped-def]
+    def forward(grad, input, output_size):
         return widened(lambda g: kernel.adaptive_spread(g, input.shape[-len(output_size) :]), grad)
 
     vjp_grad = lambda g, output_size: ops.adaptive_avg_pool(g, output_size)
@@ -71,7 +71,7 @@ class adaptive_max_pool(_Pool):
     grad_fn = "AdaptiveMaxPool2DBackward0 if len(output_size) == 2 else AdaptiveMaxPool3DBackward0"
     forward = lambda input, output_size: _pair(lambda x: kernel.adaptive_largest(x, output_size), input)
 
-    def vjp_input(g, input, result1, output_size):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, result1, output_size):
         return ops.scatter_image(g, result1, input, tuple(input.shape[-len(output_size) :]), True)
 
     samples = lambda rng: [(rng.permutation(40).reshape(1, 2, 5, 4) * 0.1, (3, 2))]
@@ -85,11 +85,11 @@ class fractional_max_pool(_Pool):
     outs = ("result0", "result1")
     grad_fn = "FractionalMaxPool2DBackward0 if len(output_size) == 2 else FractionalMaxPool3DBackward0"
 
-    def forward(input, samples, kernel_size, output_size):  # type: ignore[no-untyped-def]
+    def forward(input, samples, kernel_size, output_size):
         wide = samples.astype(np.float32) if samples.dtype.itemsize == 2 else samples
         return _pair(lambda x: kernel.fractional_largest(x, kernel_size, output_size, wide), input)
 
-    def vjp_input(g, input, result1, output_size):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, result1, output_size):
         return ops.scatter_image(g, result1, input, tuple(input.shape[-len(output_size) :]), True)
 
     samples = lambda rng: [(rng.permutation(50).reshape(1, 2, 5, 5) * 0.1, rng.random((1, 2, 2)), (2, 2), (3, 3))]
@@ -103,10 +103,12 @@ class max_unpool(_Pool):
     grad_fn = "MaxUnpool2DBackward0 if len(output_size) == 2 else MaxUnpool3DBackward0"
     linear = True
 
-    def forward(input, indices, output_size):  # type: ignore[no-untyped-def]
+    def forward(input, indices, output_size):
         area = int(np.prod(output_size))
         if indices.size and (indices.min() < 0 or indices.max() >= area):
-            raise ValueRangeError(f"max_unpool: indices must lie in [0, {area}), the elements of output_size {output_size}")
+            raise ValueRangeError(
+                f"max_unpool: indices must lie in [0, {area}), the elements of output_size {output_size}"
+            )
         return widened(lambda x: kernel.scatter(x, indices, output_size, False), input)
 
     vjp_input = lambda g, indices, output_size: ops.gather_image(g, indices, len(output_size))
@@ -208,7 +210,8 @@ def _max_unpool(
         out = tuple(int(n) for n in output_size)[-dims:] if len(output_size) in (dims, dims + 1, dims + 2) else ()
         if len(out) != dims or any(abs(m - n) >= s for m, n, s in zip(out, default, steps)):
             raise ValueRangeError(
-                f"{name}: output_size must be {dims} sizes less than stride {steps} away from {default}, got {output_size}"
+                f"{name}: output_size must be {dims} sizes less than stride {steps} away from {default}, "
+                f"got {output_size}"
             )
     if tuple(indices.shape) != tuple(input.shape):
         raise ShapeError(
@@ -255,11 +258,18 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, ratio
     out = per_dim(name, "output_size", output_size, dims)
     size = per_dim(name, "kernel_size", kernel_size, dims)
     if any(m + k - 1 > n for m, k, n in zip(out, size, shape)):
-        raise ShapeError(f"{name}: output_size {out} with kernel_size {size} does not fit into input {tuple(input.shape)}")
+        raise ShapeError(
+            f"{name}: output_size {out} with kernel_size {size} does not fit into input {tuple(input.shape)}"
+        )
     single = len(input.shape) == dims + 1
     x = ops.unsqueeze(input, 0) if single else input
     if samples is None:
         samples = wrap(rand((x.shape[0], x.shape[1], dims), x._array.dtype))
+    elif len(samples.shape) != 3 or samples.shape[0] < x.shape[0] or tuple(samples.shape[1:]) != (x.shape[1], dims):
+        raise ShapeError(
+            f"{name}: _random_samples must be (at least {x.shape[0]}, {x.shape[1]}, {dims}), got {tuple(samples.shape)}"
+        )
+    samples = samples[: x.shape[0]]
     # In two dimensions the first number places the columns; in three each dimension has its own.
     samples = ops.flip(samples, (2,)) if dims == 2 else samples
     best, at = fractional_max_pool(x, samples, size, out)
@@ -267,22 +277,37 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, ratio
 
 
 def fractional_max_pool2d_with_indices(
-    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
     """Return maxima of pseudo-random windows of images, and their indices; see `fractional_max_pool2d`."""
     return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 def fractional_max_pool3d_with_indices(
-    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
     """Return maxima of pseudo-random windows of volumes, and their indices; see `fractional_max_pool2d`."""
     return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
 
 
 def fractional_max_pool2d(
-    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
     """Return the maxima of windows whose distances are drawn so that the image shrinks by a fraction.
 
     Args:
@@ -296,8 +321,13 @@ def fractional_max_pool2d(
 
 
 def fractional_max_pool3d(
-    input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False, _random_samples: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    output_size: Any = None,
+    output_ratio: Any = None,
+    return_indices: bool = False,
+    _random_samples: Any = None,
+) -> Any:
     """Return the maxima of pseudo-random windows of volumes (N, C, D, H, W); see `fractional_max_pool2d`."""
     found = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
     return found if return_indices else found[0]

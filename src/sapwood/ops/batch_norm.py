@@ -18,7 +18,11 @@ from .norm import centred, per_channel, through_norm
 def _batch_samples(rng: Any) -> list[tuple[Any, ...]]:
     x, w, b = rng.standard_normal((4, 3, 2)), rng.standard_normal(3), rng.standard_normal(3)
     mean, var = rng.standard_normal(3), rng.uniform(0.5, 1.5, 3)
-    return [(x, w, b, None, None, True, 1e-5), (x, w, b, mean, var, False, 1e-5), (x[..., 0], None, None, None, None, True, 0.1)]
+    return [
+        (x, w, b, None, None, True, 1e-5),
+        (x, w, b, mean, var, False, 1e-5),
+        (x[..., 0], None, None, None, None, True, 0.1),
+    ]
 
 
 @op

@@ -12,6 +12,7 @@ import linecache
 import re
 import types
 from collections.abc import Callable
+from functools import cache
 from itertools import count
 from typing import Any
 
@@ -118,6 +119,7 @@ def forward_of(op: type[Op]) -> Any:
     return op.forward if op.forward is not None else op.formula
 
 
+@cache
 def node_names(op: type[Op]) -> list[str]:
     """Return the names of the node classes that the op may record."""
     if op.grad_fn is None:
@@ -200,12 +202,15 @@ def _signature(op: type[Op], method: str | None) -> str:
     if method not in (None, "inplace"):
         # *size takes the sizes one by one or as one sequence, and can be given by its name too.
         return re.sub(r"\*(\w+)", r"*\1_, \1=None", method[1:-1])
-    parts, star = [], False
+    parts, star, renamed = [], False, False
     for n, default, keyword_only in op.params:
         if keyword_only and not star:
             parts.append("*")
             star = True
-        parts.append(n if default is REQUIRED else f"{n}=default_{n}")
+        # axis= may stand for a required dim: dim and what follows it get a default; canon and the checks refuse None.
+        renamed = renamed or (method is None and n == "dim" and op.canon is not None)
+        required = f"{n}=None" if renamed else n
+        parts.append(required if default is REQUIRED else f"{n}=default_{n}")
     if _takes_out(op, method):
         if not star:
             parts.append("*")
@@ -218,9 +223,9 @@ def _signature(op: type[Op], method: str | None) -> str:
 
 
 def _numpy_names(op: type[Op]) -> list[tuple[str, str]]:
-    """Return NumPy's names of optional attributes, which PyTorch takes too, with the op's own."""
-    optional = {n for n, d, _ in op.params if d is not REQUIRED and n not in input_names(op)}
-    return [(theirs, n) for theirs, n in (("axis", "dim"), ("keepdims", "keepdim")) if n in optional]
+    """Return NumPy's names of attributes, which PyTorch takes too, with the op's own."""
+    named = {n for n, d, _ in op.params if n in op.attrs and (d is not REQUIRED or op.canon is not None)}
+    return [(theirs, n) for theirs, n in (("axis", "dim"), ("keepdims", "keepdim")) if n in named]
 
 
 def _unpack_method(op: type[Op], method: str | None) -> list[str]:

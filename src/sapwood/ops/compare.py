@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import dtypes, ops
 from ..errors import ArgumentError, DtypeError, GradError
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .declare import Comparison, Plain, Unary, composite, op, registry
 
 
@@ -317,6 +317,13 @@ class where(Plain):
     ]
 
 
+def _beside(number: float, tensor: Any) -> Any:
+    """Return a number as a tensor of the type of `tensor`, for the flat path; only where promotion says the same."""
+    if type(tensor) is not Tensor or (tensor._array.dtype is not dtypes.F32 and tensor._array.dtype is not dtypes.F64):
+        return number
+    return wrap(np.asarray(number, tensor._array.dtype))
+
+
 @composite(name="where")
 def where_(condition: Any, input: Any = None, other: Any = None, *, out: Tensor | None = None) -> Any:
     """Take elements of `input` where `condition` holds, and of `other` elsewhere.
@@ -336,11 +343,13 @@ def where_(condition: Any, input: Any = None, other: Any = None, *, out: Tensor 
     if type(condition) is np.ndarray or isinstance(condition, np.generic):
         if not isinstance(input, Tensor) and not isinstance(other, Tensor):
             return np.where(condition, input, other)
-        from ..tensor import wrap
-
         condition = wrap(np.asarray(condition))
     if input is None and other is None:
         return ops.nonzero(condition, as_tuple=True)
+    if type(other) is float or type(other) is int:
+        other = _beside(other, input)
+    elif type(input) is float or type(input) is int:
+        input = _beside(input, other)
     return registry["where"].call(condition, input, other, out=out)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from .. import ops
 from ..errors import DtypeError, ShapeError
 from ..tensor import Tensor
-from .declare import Binary, Unary, View, composite, methods, op, registry
+from .declare import Binary, Plain, Unary, View, composite, methods, op, registry
 from .inplace import in_place
 
 _complex_number = complex  # the op below takes the builtin's name
@@ -107,10 +107,16 @@ class view_as_real(View):
     """Return a view of complex numbers as pairs (real, imaginary) along a new last dimension."""
 
     forward = _pairs
-    vjp_input = lambda g: ops.complex(g[..., 0], g[..., 1])
+    vjp_input = lambda g: ops.complex(ops.select(g, -1, 0), ops.select(g, -1, 1))
     holomorphic = False
     method = False
     dtypes = "c"
+    smooth = False  # a complex input has no real difference quotient
+    samples = lambda rng: [(_numbers(rng, shape),) for shape in ((), (3,), (2, 3), (0,))]
+
+
+def _numbers(rng: Any, shape: tuple[int, ...]) -> Any:
+    return np.asarray(rng.standard_normal(shape) + 1j * rng.standard_normal(shape))
 
 
 def _joined(input: Any) -> Any:
@@ -133,17 +139,45 @@ class view_as_complex(View):
     holomorphic = False
     method = False
     dtypes = "f"
+    smooth = False  # a complex output has no real difference quotient
     samples = lambda rng: [(rng.standard_normal((3, 2)),), (rng.standard_normal(2),)]
 
 
-@composite
-def real(input: Tensor) -> Tensor:
+class Part(Plain):
+    """The real or imaginary parts, as symbols take them: `x.real` in a formula. On Tensors they are views of pairs."""
+
+    inputs = ("input",)
+    function = method = False
+    holomorphic = False
+    smooth = False
+    dtypes = "c"
+    samples = lambda rng: [(_numbers(rng, (2, 3)),)]
+
+
+@op
+class real(Part):
+    """Return the real parts."""
+
+    forward = lambda input: input.real.copy()
+    vjp_input = lambda g: ops.complex(g, ops.zeros_like(g))
+
+
+@op
+class imag(Part):
+    """Return the imaginary parts."""
+
+    forward = lambda input: input.imag.copy()
+    vjp_input = lambda g: ops.complex(ops.zeros_like(g), g)
+
+
+@composite(name="real")
+def real_of(input: Tensor) -> Tensor:
     """Return a view of the real parts; a real tensor is returned itself."""
     return ops.select(ops.view_as_real(input), -1, 0) if has_complex(input) else input
 
 
-@composite
-def imag(input: Tensor) -> Tensor:
+@composite(name="imag")
+def imag_of(input: Tensor) -> Tensor:
     """Return a view of the imaginary parts.
 
     Raises:
@@ -154,8 +188,8 @@ def imag(input: Tensor) -> Tensor:
     return ops.select(ops.view_as_real(input), -1, 1)
 
 
-methods["real"] = property(real, lambda self, value: ops.real(self).copy_(value))
-methods["imag"] = property(imag, lambda self, value: ops.imag(self).copy_(value))
+methods["real"] = property(real_of, lambda self, value: ops.real(self).copy_(value))
+methods["imag"] = property(imag_of, lambda self, value: ops.imag(self).copy_(value))
 
 
 def _angle_vjp(g: Any, input: Any) -> Any:
@@ -216,6 +250,7 @@ class complex(Binary):
     vjp_real = lambda g: g.real
     vjp_imag = lambda g: g.imag
     holomorphic = False
+    smooth = False  # a complex output has no real difference quotient
 
 
 def _polar(abs: Any, angle: Any) -> Any:
@@ -239,3 +274,5 @@ class polar(Binary):
     vjp_abs = lambda g, out: (ops.conj(g) * ops.sgn(out)).real
     vjp_angle = lambda g, out: (ops.conj(g) * (out * 1j)).real
     holomorphic = False
+    smooth = False  # a complex output has no real difference quotient
+    domain = (0.2, 3.0)

@@ -1,4 +1,4 @@
-"""Convolutions over 1, 2 and 3 spatial dimensions, their transposes, and windows as columns (`unfold`, `fold`)."""
+"""Convolutions over 1, 2 and 3 spatial dimensions, and their transposes."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class convolution(Plain):
     takes_out = False
     dtypes = "ifc"
 
-    def canon(a, stride, padding, dilation, transposed, output_padding, groups):  # type: ignore[no-untyped-def]
+    def canon(a, stride, padding, dilation, transposed, output_padding, groups):
         dims = a.ndim - 2
         stride = per_dim("convolution", "stride", stride, dims)
         padding = per_dim("convolution", "padding", padding, dims, 0)
@@ -76,17 +76,17 @@ class convolution(Plain):
             raise ValueRangeError(f"convolution: groups must be at least 1, got {groups}")
         return stride, padding, dilation, bool(transposed), output_padding, groups
 
-    def forward(  # type: ignore[no-untyped-def]
-        input, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    ):
+    def forward(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups):
         _check(input, weight, bias, stride, padding, dilation, transposed, groups)
         if transposed:
             sizes = tuple(
                 [
                     (n - 1) * s - 2 * p + d * (k - 1) + e + 1
-                    for n, s, p, d, k, e in zip(input.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding)
+                    for n, s, p, d, k, e in zip(
+                        input.shape[2:], stride, padding, dilation, weight.shape[2:], output_padding
+                    )
                 ]
-            )  # fmt: skip
+            )
             if min(sizes) < 0:
                 raise ShapeError(f"conv_transpose: the output would have sizes {sizes}; lower padding {padding}")
             y = widened(
@@ -98,9 +98,7 @@ class convolution(Plain):
             np.add(y, bias.reshape(-1, *(1,) * len(stride)), out=y)
         return y
 
-    def vjp_input(  # type: ignore[no-untyped-def]
-        g, weight, input_shape, stride, padding, dilation, transposed, groups
-    ):
+    def vjp_input(g, weight, input_shape, stride, padding, dilation, transposed, groups):
         none = (0,) * len(stride)
         if not transposed:
             rest = tuple(
@@ -112,7 +110,7 @@ class convolution(Plain):
         # An output_padding larger than the stride adds windows that no element of input made.
         return r if r.shape == input_shape else r[tuple(slice(0, n) for n in input_shape)]
 
-    def vjp_weight(g, input, weight_shape, stride, padding, dilation, transposed, groups):  # type: ignore[no-untyped-def]
+    def vjp_weight(g, input, weight_shape, stride, padding, dilation, transposed, groups):
         image, small = (g, input) if transposed else (input, g)
         return ops.filter_gradient(image, small, tuple(weight_shape[2:]), stride, padding, dilation, groups)
 
@@ -126,7 +124,9 @@ class convolution(Plain):
     ]
 
 
-def _check(input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: Any, groups: Any) -> None:  # fmt: skip
+def _check(
+    input: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any, transposed: Any, groups: Any
+) -> None:
     """Raise what is wrong with the sizes or types of a convolution."""
     name = "conv_transpose" if transposed else "conv"
     dims = input.ndim - 2
@@ -174,19 +174,19 @@ class filter_gradient(Plain):
     half = False
     takes_out = False
 
-    def forward(input, grad, kernel_size, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+    def forward(input, grad, kernel_size, stride, padding, dilation, groups):
         return widened(
             lambda x, g: kernel.filter_gradient(x, g, kernel_size, stride, padding, dilation, groups), input, grad
         )
 
-    def vjp_input(g, grad, input_shape, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+    def vjp_input(g, grad, input_shape, stride, padding, dilation, groups):
         rest = tuple(
             n - ((m - 1) * s - 2 * p + d * (k - 1) + 1)
             for n, m, s, p, d, k in zip(input_shape[2:], grad.shape[2:], stride, padding, dilation, g.shape[2:])
         )
         return ops.convolution(grad, g, None, stride, padding, dilation, True, rest, groups)
 
-    def vjp_grad(g, input, grad_shape, stride, padding, dilation, groups):  # type: ignore[no-untyped-def]
+    def vjp_grad(g, input, grad_shape, stride, padding, dilation, groups):
         r = ops.convolution(input, g, None, stride, padding, dilation, False, (0,) * len(stride), groups)
         return r if r.shape == grad_shape else r[tuple(slice(0, n) for n in grad_shape)]
 
@@ -199,8 +199,8 @@ class filter_gradient(Plain):
 class bias_gradient(Plain):
     """Return the gradient of a convolution's bias.
 
-    It does not depend on the filters; like PyTorch's it is recorded as if it did, so that all gradients of a convolution
-    can be differentiated together.
+    It does not depend on the filters; like PyTorch's it is recorded as if it did, so that all gradients of a
+    convolution can be differentiated together.
     """
 
     inputs = ("grad", "weight")
@@ -221,8 +221,9 @@ def _batched(name: str, x: Any, dims: int) -> tuple[Any, bool]:
     """Return the input with a batch dimension, and whether that was added."""
     ndim = len(x.shape)
     if ndim not in (dims + 1, dims + 2):
+        sizes = "D, H, W"[-3 * dims + 2 :]
         raise ShapeError(
-            f"{name}: input must be (N, C, {'D, H, W'[-3 * dims + 2 :]}) or without N, got {ndim} dimensions, {tuple(x.shape)}"
+            f"{name}: input must be (N, C, {sizes}) or (C, {sizes}), got {ndim} dimensions, shape {tuple(x.shape)}"
         )
     return (ops.unsqueeze(x, 0), True) if ndim == dims + 1 else (x, False)
 
@@ -261,8 +262,8 @@ def _conv_transpose(
     ]
     if any(e >= max(s, d) for e, s, d in zip(*given)):
         raise ValueRangeError(
-            f"{name}: output_padding must be smaller than stride or dilation, got output_padding={extra}, stride={stride}, "
-            f"dilation={dilation}"
+            f"{name}: output_padding must be smaller than stride or dilation, got output_padding={extra}, "
+            f"stride={stride}, dilation={dilation}"
         )
     y = convolution(x, weight, bias, stride, padding, dilation, True, extra, groups)
     return ops.squeeze(y, 0) if added else y
@@ -314,16 +315,30 @@ def conv3d(
 
 @composite
 def conv_transpose1d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
     """Apply the transpose of `conv1d` to sequences (N, C, L); weight is (C, O / groups, k)."""
     return _conv_transpose(1, input, weight, bias, stride, padding, output_padding, groups, dilation)
 
 
 @composite
 def conv_transpose2d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
     """Apply the transpose of `conv2d`: every element of input adds a multiple of a filter to a window of the output.
 
     Args:
@@ -339,94 +354,14 @@ def conv_transpose2d(
 
 @composite
 def conv_transpose3d(
-    input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0, groups: int = 1, dilation: Any = 1
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    bias: Any = None,
+    stride: Any = 1,
+    padding: Any = 0,
+    output_padding: Any = 0,
+    groups: int = 1,
+    dilation: Any = 1,
+) -> Any:
     """Apply the transpose of `conv3d` to volumes (N, C, D, H, W); weight is (C, O / groups, kD, kH, kW)."""
     return _conv_transpose(3, input, weight, bias, stride, padding, output_padding, groups, dilation)
-
-
-# -- windows as columns -----------------------------------------------------------------------------------------------
-
-
-class _Columns(Plain):
-    function = method = False
-    inputs = ("input",)
-    linear = True
-    half = False
-    dtypes = "bifc"
-
-
-@op
-class im2col(_Columns):
-    """Lay out the windows of images (N, C, H, W) as columns (N, C·kH·kW, windows)."""
-
-    grad_fn = "Im2ColBackward0"
-
-    def canon(a, *attrs):  # type: ignore[no-untyped-def]
-        if a.ndim not in (3, 4):
-            raise ShapeError(f"unfold: input must be (N, C, H, W) or (C, H, W), got shape {a.shape}")
-        return _window("unfold", *attrs)
-
-    def forward(input, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
-        x = input if input.ndim == 4 else input[None]
-        out = kernel.out_sizes(x.shape[2:], kernel_size, stride, padding, dilation)
-        if min(out) < 1:
-            raise ShapeError(f"unfold: no window of {kernel_size} fits into input {input.shape} with padding {padding}")
-        cols = kernel.columns(x, kernel_size, stride, padding, dilation)
-        return cols if input.ndim == 4 else cols[0]
-
-    def vjp_input(g, input_shape, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
-        return ops.col2im(g, tuple(input_shape[-2:]), kernel_size, dilation, padding, stride)
-
-    samples = lambda rng: [(rng.standard_normal((2, 2, 4, 5)), (2, 3), (1, 1), (1, 0), (2, 1))]
-
-
-@op
-class col2im(_Columns):
-    """Add up columns (N, C·kH·kW, windows) where their windows lie in images (N, C, H, W)."""
-
-    grad_fn = "Col2ImBackward0"
-
-    def canon(a, output_size, *attrs):  # type: ignore[no-untyped-def]
-        output_size = per_dim("fold", "output_size", output_size, 2)
-        kernel_size, dilation, padding, stride = _window("fold", *attrs)
-        count = kernel.out_sizes(output_size, kernel_size, stride, padding, dilation)
-        area = kernel_size[0] * kernel_size[1]
-        if a.ndim not in (2, 3) or a.shape[-2] % area or a.shape[-1] != count[0] * count[1]:
-            raise ShapeError(
-                f"fold: input must be (N, C·{area}, {count[0] * count[1]}) or without N for output_size {output_size} and "
-                f"kernel_size {kernel_size}, got {a.shape}"
-            )
-        return output_size, kernel_size, dilation, padding, stride
-
-    def forward(input, output_size, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
-        cols = input if input.ndim == 3 else input[None]
-        x = widened(lambda c: kernel.from_columns(c, output_size, kernel_size, stride, padding, dilation), cols)
-        return x if input.ndim == 3 else x[0]
-
-    def vjp_input(g, kernel_size, dilation, padding, stride):  # type: ignore[no-untyped-def]
-        return ops.im2col(g, kernel_size, dilation, padding, stride)
-
-    samples = lambda rng: [(rng.standard_normal((2, 12, 15)), (4, 5), (2, 3), (1, 1), (1, 1), (2, 1))]
-
-
-def _window(name: str, kernel_size: Any, dilation: Any, padding: Any, stride: Any) -> tuple[tuple[int, ...], ...]:
-    given = (("kernel_size", kernel_size, 1), ("dilation", dilation, 1), ("padding", padding, 0), ("stride", stride, 1))
-    return tuple(per_dim(name, what, value, 2, least) for what, value, least in given)
-
-
-def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Lay out the windows of images as columns.
-
-    Args:
-        input: (N, C, H, W) or (C, H, W).
-
-    Returns:
-        (N, C·kH·kW, windows), the windows in row order.
-    """
-    return im2col(input, kernel_size, dilation, padding, stride)
-
-
-def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Add up columns (N, C·kH·kW, windows) into images (N, C, *output_size): the adjoint of `unfold`."""
-    return col2im(input, output_size, kernel_size, dilation, padding, stride)

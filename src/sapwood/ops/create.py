@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import dtypes
+from .. import alias, dtypes, ops
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, ValueRangeError
+from ..node import LEAF
 from ..tensor import Tensor
 from .declare import composite
-from .values import Array, as_type, check_place, element_type, leaf, new_array, shared, warn_loss
+from .values import Array, as_type, check_place, element_type, leaf, new_array, shared
+
+
 
 @composite
 def tensor(
@@ -45,8 +48,8 @@ def tensor(
     check_place("tensor", device)
     if isinstance(data, Tensor):
         warnings.warn(
-            "tensor: the argument is a tensor already; tensor.clone().detach() (and .requires_grad_()) says that a copy "
-            "outside the graph is meant",
+            "tensor: the argument is a tensor already; tensor.clone().detach(), with .requires_grad_() if wanted, says "
+            "that a copy outside the graph is meant",
             UserWarning,
             stacklevel=2,
         )
@@ -80,7 +83,7 @@ def asarray(
     Args:
         obj: a tensor, an array, an object with DLPack or a buffer, a number, or nested sequences of numbers.
         copy: True always copies, False never does, None only where it must.
-        requires_grad: of the result; an `obj` tensor leaves its graph unless it is returned itself.
+        requires_grad: of the result; by default that of `obj`, whose graph the result then stays in.
 
     Raises:
         ValueRangeError: `copy=False`, and the memory cannot be shared.
@@ -105,18 +108,17 @@ def asarray(
 
 
 def _tensor_as_array(obj: Tensor, wanted: Dtype | None, copy: bool | None, requires_grad: bool | None) -> Tensor:
-    same = wanted is None or obj.dtype is wanted
-    if copy is False and not same:
-        raise ValueRangeError(f"asarray: {obj.dtype.name} cannot become {wanted.name} without a copy; drop copy=False")  # type: ignore[union-attr]
-    if copy or not same:
-        return leaf(as_type(obj._array, wanted, copy=True), bool(requires_grad))
-    if requires_grad is None:
-        if obj._node is not None:
-            warn_loss("asarray", "the argument requires grad and is returned as it is; later it", "requires_grad=True")
-        return obj
-    if requires_grad:
-        return obj if obj._node is not None else obj.requires_grad_()
-    return obj if obj._node is None else obj.detach()
+    if wanted is not None and obj.dtype is not wanted:
+        if copy is False:
+            raise ValueRangeError(
+                f"asarray: {obj.dtype.name} cannot become {wanted.name} without a copy; drop copy=False"
+            )
+        out = _cast(obj, wanted)
+    else:
+        out = ops.clone(obj) if copy else obj
+    if requires_grad is False and out._node is not None:
+        return out.requires_grad_(False) if out is obj and out._node is LEAF else out.detach()
+    return out.requires_grad_() if requires_grad else out
 
 
 @composite
@@ -144,14 +146,18 @@ def frombuffer(buffer: Any, *, dtype: Any, count: int = -1, offset: int = 0, req
     Raises:
         ValueRangeError: the buffer does not hold what is asked for.
     """
-    return leaf(_buffer("frombuffer", buffer, element_type("frombuffer", dtype, dtypes.float32), count, offset), requires_grad)
+    return leaf(
+        _buffer("frombuffer", buffer, element_type("frombuffer", dtype, dtypes.float32), count, offset), requires_grad
+    )
 
 
 def _buffer(op: str, buffer: Any, dtype: Dtype, count: int, offset: int) -> Array:
     try:
         view = memoryview(buffer).cast("B")
     except TypeError:
-        raise ValueRangeError(f"{op}: {type(buffer).__name__} has no buffer; pass bytes, a bytearray, an array …") from None
+        raise ValueRangeError(
+            f"{op}: {type(buffer).__name__} has no buffer; pass bytes, a bytearray, an array …"
+        ) from None
     size, item = view.nbytes, dtype.itemsize
     if not size or not count:
         raise ValueRangeError(f"{op}: the buffer ({size} bytes) and count ({count}) must not be 0")
@@ -186,11 +192,22 @@ class _Capsule:
         return 1, 0
 
 
+class _Memory:
+    """Describe the memory of an array as writable, and keep it alive."""
+
+    def __init__(self, array: Array) -> None:
+        self.array = array
+        self.__array_interface__ = array.__array_interface__ | {"data": (alias.address(array), False)}
+
+
 def _from_dlpack_array(ext_tensor: Any) -> Array:
-    if type(ext_tensor).__name__ == "PyCapsule":
-        ext_tensor = _Capsule(ext_tensor)
-    a: Array = np.from_dlpack(ext_tensor)
-    return a
+    if type(ext_tensor).__name__ != "PyCapsule":
+        found: Array = np.from_dlpack(ext_tensor)
+        return found
+    # The first version of DLPack cannot say whether memory may be written to: NumPy thinks not, PyTorch does.
+    old = '"dltensor"' in repr(ext_tensor)
+    a: Array = np.from_dlpack(_Capsule(ext_tensor))
+    return np.asarray(_Memory(a)) if old and not a.flags.writeable else a
 
 
 @composite

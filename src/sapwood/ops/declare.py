@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from ..errors import MissingError
@@ -301,11 +302,13 @@ def input_names(cls: type[Op]) -> tuple[str, ...]:
     return _names(cls)
 
 
+@cache
 def differentiable(cls: type[Op]) -> bool:
     """Return whether any gradient is defined."""
     return cls.vjp is not None or any(v is not None for v in cls.vjps)
 
 
+@cache
 def _names(cls: type[Op]) -> tuple[str, ...]:
     return tuple(n.lstrip("*") for n in cls.inputs)
 

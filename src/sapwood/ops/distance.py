@@ -55,14 +55,14 @@ class cdist_(Plain):
     half = False
     grad_fn = "CdistBackward0"
 
-    def forward(x1, x2, p):  # type: ignore[no-untyped-def]
+    def forward(x1, x2, p):
         return widened(lambda a, b: _all_norms(a, b, p), x1, x2)
 
-    def vjp_x1(g, x1, x2, out, p):  # type: ignore[no-untyped-def]
+    def vjp_x1(g, x1, x2, out, p):
         d = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
         return ops.sum(ops.unsqueeze(g, -1) * slope(d, out, p), -2)
 
-    def vjp_x2(g, x1, x2, out, p):  # type: ignore[no-untyped-def]
+    def vjp_x2(g, x1, x2, out, p):
         d = ops.unsqueeze(x1, -2) - ops.unsqueeze(x2, -3)
         return ops.sum(-ops.unsqueeze(g, -1) * slope(d, out, p), -3)
 
@@ -119,11 +119,11 @@ class pdist_(Plain):
     half = False
     grad_fn = "PdistBackward0"
 
-    def forward(input, p):  # type: ignore[no-untyped-def]
+    def forward(input, p):
         i, j = np.triu_indices(len(input), 1)
         return widened(lambda a: _norms(a[i] - a[j], p), input)
 
-    def vjp_input(g, input, out, p):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, out, p):
         n = input.shape[0]
         pairs = [(i, j) for i in range(n) for j in range(i + 1, n)]
         i, j = constant(g, [a for a, _ in pairs]), constant(g, [b for _, b in pairs])

@@ -153,8 +153,8 @@ def _sizes(terms: list[list[Label]], operands: tuple[Any, ...]) -> dict[Label, i
             if 1 not in (known, n) and known != n:
                 what = "a dimension of ..." if isinstance(label, int) else repr(label)
                 raise ShapeError(
-                    f"einsum: {what} has size {n} in operand {i} {tuple(x.shape)}, and {known} in one before; sizes must be "
-                    "equal or 1"
+                    f"einsum: {what} has size {n} in operand {i} {tuple(x.shape)}, and {known} in one before; sizes "
+                    "must be equal or 1"
                 )
             sizes[label] = n if known == 1 else known
     return sizes
@@ -193,12 +193,8 @@ def _contracted(a: Any, b: Any, dims: list[int]) -> Any:
     mine = [d for d in rest if a.shape[d] != 1 and b.shape[d] == 1]
     yours = [d for d in rest if d not in batch and d not in mine]
     size = lambda x, some: prod(x.shape[d] for d in some)
-    left = ops.reshape(
-        ops.permute(a, (*batch, *mine, *both, *yours)), (size(a, batch), size(a, mine), size(a, both))
-    )
-    right = ops.reshape(
-        ops.permute(b, (*batch, *both, *yours, *mine)), (size(a, batch), size(b, both), size(b, yours))
-    )
+    left = ops.reshape(ops.permute(a, (*batch, *mine, *both, *yours)), (size(a, batch), size(a, mine), size(a, both)))
+    right = ops.reshape(ops.permute(b, (*batch, *both, *yours, *mine)), (size(a, batch), size(b, both), size(b, yours)))
     r = ops.bmm(left, right)
     placed = [*batch, *mine, *both, *yours]
     shape = [*(a.shape[d] for d in (*batch, *mine)), *(1 for _ in both), *(b.shape[d] for d in yours)]

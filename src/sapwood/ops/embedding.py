@@ -12,6 +12,9 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor, wrap
 from .declare import Plain, op
 
+ROUNDS = 8
+"""Occurrences of a row that are added for all rows at once."""
+
 
 def check_indices(name: str, indices: Any, rows: int) -> None:
     """Raise unless `indices` are integers in [0, rows)."""
@@ -25,16 +28,29 @@ def check_indices(name: str, indices: Any, rows: int) -> None:
 def add_rows(indices: Any, values: Any, rows: int) -> Any:
     """Return a table of `rows` rows in which values[i] was added to row indices[i]."""
     width = values.shape[1]
-    kind = values.dtype.kind
-    dt = np.float32 if values.dtype.itemsize == 2 and kind in "fV" else values.dtype
+    wanted = values.dtype
+    dt = np.dtype(np.float32) if wanted.itemsize == 2 and wanted.kind in "fV" else wanted
     out = np.zeros((rows, width), dt)
     if not indices.size or not width:
-        return out.astype(values.dtype)
+        return out.astype(wanted)
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
-    out[ordered[starts]] = np.add.reduceat(values[order].astype(dt, copy=False), starts, axis=0)
-    return out.astype(values.dtype, copy=False)
+    counts = np.diff(np.append(starts, ordered.size))
+    often = np.argsort(-counts, kind="stable")
+    starts, counts = starts[often], counts[often]
+    values = values[order].astype(dt, copy=False)
+    sums = values[starts]
+    # First all second values, all third ones …, which is fast for rows met a few times; then row by row.
+    for r in range(1, ROUNDS):
+        more = int(np.searchsorted(-counts, -r))
+        if not more:
+            break
+        sums[:more] += values[starts[:more] + r]
+    for i in range(int(np.searchsorted(-counts, -ROUNDS))):
+        sums[i] += np.add.reduce(values[starts[i] + ROUNDS : starts[i] + counts[i]])
+    out[ordered[starts]] = sums
+    return out.astype(wanted, copy=False)
 
 
 @op
@@ -56,11 +72,11 @@ class embedding(Plain):
     half = False
     takes_out = False
 
-    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):  # type: ignore[no-untyped-def]
+    def forward(weight, indices, padding_idx=-1, scale_grad_by_freq=False, sparse=False):
         check_indices("embedding", indices, weight.shape[0])
         return weight.take(indices, 0)
 
-    def vjp_weight(g, indices, weight_shape, padding_idx, scale_grad_by_freq):  # type: ignore[no-untyped-def]
+    def vjp_weight(g, indices, weight_shape, padding_idx, scale_grad_by_freq):
         return ops.embedding_gradient(g, indices, weight_shape[0], padding_idx, scale_grad_by_freq)
 
     samples = lambda rng: [
@@ -81,10 +97,10 @@ class embedding_gradient(Plain):
     linear = True
     grad_fn = "EmbeddingDenseBackwardBackward0"
 
-    def forward(grad, indices, rows, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def forward(grad, indices, rows, padding_idx, scale):
         return add_rows(*_kept(grad, indices, rows, padding_idx, scale), rows)
 
-    def vjp_grad(g, indices, grad_shape, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def vjp_grad(g, indices, grad_shape, padding_idx, scale):
         rows = ops.embedding(g, indices)
         return rows * ops.row_factor(indices, g, padding_idx, scale) if scale or padding_idx >= 0 else rows
 
@@ -111,7 +127,7 @@ class row_factor(Plain):
     half = False
     takes_out = False
 
-    def forward(indices, like, padding_idx, scale):  # type: ignore[no-untyped-def]
+    def forward(indices, like, padding_idx, scale):
         factor = np.ones(indices.shape, like.dtype)
         if scale and indices.size:
             flat = indices.reshape(-1)
@@ -138,7 +154,9 @@ def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -
 
     table = weight._array
     if get_mode() & GRAD and weight._node is not None and not weight.is_leaf:
-        raise ArgumentError("embedding: max_norm changes weight in place, so weight must be a leaf; pass weight.detach()")
+        raise ArgumentError(
+            "embedding: max_norm changes weight in place, so weight must be a leaf; pass weight.detach()"
+        )
     check_indices("embedding", indices._array, table.shape[0])
     used = np.unique(indices._array)
     rows = table[used]
@@ -151,8 +169,14 @@ def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -
 
 
 def lookup(
-    input: Any, weight: Any, padding_idx: int | None = None, max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False
-) -> Any:  # fmt: skip
+    input: Any,
+    weight: Any,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:
     """Look up rows of a table.
 
     Args:
@@ -198,5 +222,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if num_classes == -1:
         num_classes = int(a.max()) + 1
     if num_classes < 1 or (a.size and a.max() >= num_classes):
-        raise ValueRangeError(f"one_hot: num_classes {num_classes} must exceed every class index, the largest is {a.max()}")
+        raise ValueRangeError(
+            f"one_hot: num_classes {num_classes} must exceed every class index, the largest is {a.max()}"
+        )
     return wrap((a[..., None] == np.arange(num_classes)).astype(np.int64))

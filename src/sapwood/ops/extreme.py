@@ -1,4 +1,4 @@
-"""Largest and smallest: `max`, `min`, `amax`, `amin`, `aminmax`, `argmax`, `argmin`, and how a chosen element's gradient returns."""
+"""Largest and smallest: `max`, `amax`, `aminmax`, `argmax` and kin, and how a chosen element's gradient returns."""
 
 from __future__ import annotations
 
@@ -186,14 +186,15 @@ def _arg(op: str, function: Any, a: Any, dim: Any, keepdim: bool) -> Any:
         return np.zeros((), np.int64)
     if a.dtype.kind == "V" or a.dtype.name == "bfloat16":
         a = a.astype(np.float32)
-    return function(a, axis=dim, keepdims=keepdim)
+    return (a.argmax if function is np.argmax else a.argmin)(dim, keepdims=keepdim)
 
 
 def chosen(op: str, function: Any, input: Any, dim: int, keepdim: bool) -> tuple[Any, Any]:
     """Return (values, indices) of the first extreme elements along `dim`."""
-    indices = np.asarray(_arg(op, function, input, dim, True))
-    values = select_reduced.op.forward(input, indices, dim, True)
-    return (values, indices) if keepdim or not input.ndim else (values.squeeze(dim), indices.squeeze(dim))
+    indices = _arg(op, function, input, dim, keepdim)
+    if not input.ndim:
+        return input.copy(), indices
+    return (np.maximum if function is np.argmax else np.minimum).reduce(input, dim, None, None, keepdim), indices
 
 
 class Chosen(Reduction):
@@ -262,7 +263,7 @@ def max_of(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Return the largest element; with `dim`, (values, indices) along it; with a second tensor, the larger of each pair.
+    """Return the largest element; with `dim`, (values, indices) along it; with a tensor, the larger of each pair.
 
     Args:
         input: real.
@@ -286,7 +287,7 @@ def min_of(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """Return the smallest element; with `dim`, (values, indices) along it; with a second tensor, the smaller of each pair.
+    """Return the smallest element; with `dim`, (values, indices) along it; with a tensor, the smaller of each pair.
 
     Args:
         input: real.

@@ -13,7 +13,7 @@ from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
 from ..node import LEAF, Node
 from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor, wrap
-from .declare import Movement, Op, composite, op, registry, zero
+from .declare import Movement, Op, composite, op, registry, todo, zero
 from .inplace import rebase
 from .slow import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
@@ -29,7 +29,9 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
 # -- ready ------------------------------------------------------------------------------------------------------------
 
 
-def deliver(op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, default: Dtype, requires_grad: bool) -> Tensor:
+def deliver(
+    op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, default: Dtype, requires_grad: bool
+) -> Tensor:
     """Return make(dtype) as a new leaf, or write it into `out`, whose dtype then decides.
 
     Raises:
@@ -40,8 +42,14 @@ def deliver(op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, defau
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{op}: out must be a tensor, got {type(out).__name__}")
     if dtype is not None and element_type(op, dtype, default) is not out.dtype:
-        raise DtypeError(f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them")
-    write_out(op, out, make(out.dtype))
+        raise DtypeError(
+            f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them"
+        )
+    a = make(out.dtype)
+    if out._array.shape != a.shape:
+        # A constructor resizes `out` without the warning that an op gives.
+        out._array = np.empty(a.shape, a.dtype)
+    write_out(op, out, a)
     return out.requires_grad_() if requires_grad else out
 
 
@@ -50,7 +58,9 @@ def arranged(shape: tuple[int, ...], dtype: Dtype, memory_format: Any = None) ->
     if memory_format is None or not str(memory_format).startswith("torch.channels_last"):
         return np.empty(shape, dtype.numpy)
     if len(shape) != (5 if str(memory_format).endswith("3d") else 4):
-        raise ShapeError(f"empty: {memory_format} needs {'5' if '3d' in str(memory_format) else '4'} dimensions, got {shape}")
+        raise ShapeError(
+            f"empty: {memory_format} needs {'5' if '3d' in str(memory_format) else '4'} dimensions, got {shape}"
+        )
     return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype.numpy), -1, 1)
 
 
@@ -91,7 +101,7 @@ def empty(
     if device is not None or layout is not None:
         check_place("empty", device, layout)
     shape = size_of("empty", given, size)
-    make = lambda t: arranged(shape, t, memory_format)  # noqa: E731
+    make = lambda t: arranged(shape, t, memory_format)
     return deliver("empty", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
 
 
@@ -173,7 +183,9 @@ def eye(
     """Return ones on the diagonal of an (n, m) matrix of zeros; m is n by default."""
     check_place("eye", device, layout)
     rows, columns = size_of("eye", (n, n if m is None else m))
-    return deliver("eye", lambda t: np.eye(rows, columns, dtype=t.numpy), out, dtype, dtypes.get_default_dtype(), requires_grad)
+    return deliver(
+        "eye", lambda t: np.eye(rows, columns, dtype=t.numpy), out, dtype, dtypes.get_default_dtype(), requires_grad
+    )
 
 
 # -- like -------------------------------------------------------------------------------------------------------------
@@ -194,7 +206,7 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
     if takes_over is not None:
         attrs = (dtype,) if op != "full_like" else (value, dtype)
         return takes_over(registry[op], (input,), attrs)
-    if isinstance(input, np.ndarray):
+    if isinstance(input, np.ndarray | np.generic):
         return np.full_like(input, value, dtype if dtype is None else dtype.numpy)
     if not isinstance(input, Tensor):
         raise ArgumentError(f"{op}: input must be a tensor, got {kind.__name__}")
@@ -206,9 +218,11 @@ def _like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any,
     return a
 
 
-def _made_like(op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any, memory_format: Any, grad: bool) -> Any:
+def _made_like(
+    op: str, input: Any, value: Any, dtype: Any, layout: Any, device: Any, memory_format: Any, grad: bool
+) -> Any:
     a = _like(op, input, value, dtype, layout, device, memory_format)
-    return a if isinstance(input, np.ndarray) or type(a) is not np.ndarray else leaf(a, grad)
+    return leaf(a, grad) if isinstance(input, Tensor) and type(a) is np.ndarray else a
 
 
 @composite(name="zeros_like")
@@ -235,7 +249,7 @@ def _empty_like(
     requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """Return an uninitialised tensor of the input's shape, and of its dtype unless `dtype` says otherwise."""
-    value = 0 if isinstance(input, np.ndarray) else None
+    value = 0 if isinstance(input, np.ndarray | np.generic) else None
     return _made_like("empty_like", input, value, dtype, layout, device, memory_format, requires_grad)
 
 
@@ -306,11 +320,26 @@ class overwritten(Op):
     vjp_other = zero
 
 
+@op
+class underived(Op):
+    """Stand for a draw whose derivative nobody has written: differentiating it is an error."""
+
+    inputs = ("input", "other")
+    optional = ("other",)
+    function = method = False
+    half = False
+    grad_fn = "NotImplemented"
+    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
+    forward = lambda input, other=None: input.copy()
+    vjp_input = todo
+    vjp_other = todo
+
+
 def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
-    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`."""
+    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`, or refuses to."""
     from .call import node_class
 
-    node: Node = node_class(registry["overwritten"], name)()
+    node: Node = node_class(registry["underived" if name == "NotImplemented" else "overwritten"], name)()
     node.edges = tuple(s if s._node is LEAF else s._node for s in sources)
     node.saved = ((),) * len(sources)
     node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()
@@ -351,31 +380,31 @@ def new_tensor(
 @composite(method=True, function_name=False)
 def new_zeros(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return zeros in this tensor's dtype; arguments as of `zeros`."""
-    return zeros(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return zeros(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_ones(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return ones in this tensor's dtype; arguments as of `ones`."""
-    return ones(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return ones(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_empty(input: Tensor, *given: Any, dtype: Any = None, **others: Any) -> Tensor:
     """Return an uninitialised tensor in this tensor's dtype; arguments as of `empty`."""
-    return empty(*given, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return empty(*given, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_full(input: Tensor, size: Any, fill_value: Any, *, dtype: Any = None, **others: Any) -> Tensor:
     """Return a tensor of one value in this tensor's dtype; arguments as of `full`."""
-    return full(size, fill_value, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return full(size, fill_value, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)
 def new_empty_strided(input: Tensor, size: Any, stride: Any, *, dtype: Any = None, **others: Any) -> Tensor:
     """Return an uninitialised tensor with given strides in this tensor's dtype."""
-    return empty_strided(size, stride, dtype=dtype or input.dtype, **others)  # type: ignore[no-any-return]
+    return empty_strided(size, stride, dtype=dtype or input.dtype, **others)
 
 
 @composite(method=True, function_name=False)

@@ -282,6 +282,21 @@ def applied(input: Any, key: Any) -> tuple[Any, Indices, tuple[int, ...]]:
     return out, tuple(tensors), tuple(dims)
 
 
+def _ints_and_slices(self: Any, key: tuple[Any, ...]) -> Any:
+    """Return the view that a key of ints and slices alone names, None for another key."""
+    out, dim = self, 0
+    for k in key:
+        kind = type(k)
+        if kind is int:
+            out = select(out, dim, k)
+        elif kind is slice:
+            out = sliced(out, dim, k, True)
+            dim += 1
+        else:
+            return None
+    return alias(out) if out is self else out
+
+
 @composite(name="__getitem__", method=True, function_name=False)
 def getitem(self: Any, key: Any) -> Any:
     """Return a part of the tensor.
@@ -297,6 +312,10 @@ def getitem(self: Any, key: Any) -> Any:
         return unsqueeze(self, 0)
     if key is Ellipsis:
         return alias(self)
+    if kind is tuple and key and len(key) <= self.ndim:
+        found = _ints_and_slices(self, key)
+        if found is not None:
+            return found
     out, tensors, dims = applied(self, key)
     if tensors:
         return index(out, tensors, dims)

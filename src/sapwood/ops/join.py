@@ -22,6 +22,12 @@ def _empty(shape: tuple[int, ...]) -> bool:
     return shape == (0,)
 
 
+def _joined(arrays, dim):
+    out = np.concatenate(arrays, dim)
+    # NumPy keeps the memory order of the parts, PyTorch joins into a contiguous tensor.
+    return out if out.flags.c_contiguous else np.ascontiguousarray(out)
+
+
 @op
 class cat(Movement):
     """Join tensors along an existing dimension; all other sizes must agree.
@@ -56,7 +62,7 @@ class cat(Movement):
 
     def forward(tensors, dim=0):
         full = [t for t in tensors if not _empty(t.shape)]
-        return np.concatenate(full, dim) if full else tensors[0].copy()
+        return _joined(full, dim) if full else tensors[0].copy()
 
     def infer(tensors, dim=0):
         shapes = [t.shape for t in tensors if not _empty(t.shape)]
@@ -100,7 +106,7 @@ class stack(Movement):
         if any(t.shape != shape for t in tensors):
             raise ValueError
         at = (slice(None),) * dim + (None, Ellipsis)
-        return np.concatenate([t[at] for t in tensors], dim)
+        return _joined([t[at] for t in tensors], dim)
 
     def infer(tensors, dim=0):
         raise ShapeError(f"stack: all shapes must be equal, got {', '.join(str(t.shape) for t in tensors)}")

@@ -13,6 +13,7 @@ from ..tensor import Size, Tensor
 from .declare import composite
 from .values import check_place, is_sequence, leaf, new_array, size_of
 
+
 def legacy_constructor(cls: Any, *args: Any, device: Any = None, dtype: Dtype | None = None) -> Tensor:
     """Build `Tensor(…)` and `Subclass(…)`: from sizes an uninitialised tensor, from a sequence its values.
 
@@ -26,7 +27,7 @@ def legacy_constructor(cls: Any, *args: Any, device: Any = None, dtype: Dtype | 
     name = cls.__name__ if dtype is None else dtype.name.capitalize() + "Tensor"
     check_place(name, device)
     wanted = dtype or dtypes.get_default_dtype()
-    if len(args) == 1 and not isinstance(args[0], Size | int) or args and isinstance(args[0], bool):
+    if (len(args) == 1 and not isinstance(args[0], Size | int)) or (args and isinstance(args[0], bool)):
         data = args[0]
         if isinstance(data, Tensor):
             return _alias(cls, data, dtype, name)
@@ -48,7 +49,9 @@ def _as_class(t: Tensor, cls: Any) -> Tensor:
 
 def _alias(cls: Any, data: Tensor, dtype: Dtype | None, name: str) -> Tensor:
     if dtype is not None and data.dtype is not dtype:
-        raise ArgumentError(f"{name}: a tensor of type {dtype.name} is expected, got {data.dtype.name}; convert it first")
+        raise ArgumentError(
+            f"{name}: a tensor of type {dtype.name} is expected, got {data.dtype.name}; convert it first"
+        )
     out = data.detach() if data._node is None else ops.alias(data)
     return out if cls is Tensor else _as_class(out, cls)
 

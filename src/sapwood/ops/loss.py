@@ -272,17 +272,25 @@ def _chosen(shape: tuple[int, ...], dtype: Any, target: Any, weight: Any, ignore
     """
     classes = shape[min(len(shape), 2) - 1]
     if target.dtype != np.int64 and target.dtype != np.uint8:
-        raise DtypeError(f"nll_loss: target must hold class indices of type int64, got {target.dtype}; use target.long()")
+        raise DtypeError(
+            f"nll_loss: target must hold class indices of type int64, got {target.dtype}; use target.long()"
+        )
     if target.shape != shape[:1] * (len(shape) > 1) + shape[2:]:
-        raise ShapeError(f"nll_loss: input is {shape}, target must be its shape without the class dimension, got {target.shape}")
+        raise ShapeError(
+            f"nll_loss: input is {shape}, target must be its shape without the class dimension, got {target.shape}"
+        )
     if weight is not None and weight.shape != (classes,):
-        raise ShapeError(f"nll_loss: weight must hold one number for each of {classes} classes, got shape {weight.shape}")
+        raise ShapeError(
+            f"nll_loss: weight must hold one number for each of {classes} classes, got shape {weight.shape}"
+        )
     kept = target != ignore_index
     all_kept = bool(np.logical_and.reduce(kept, axis=None))
     index = target if all_kept else np.where(kept, target, 0)
     if index.size and not (np.minimum.reduce(index, axis=None) >= 0 and np.maximum.reduce(index, axis=None) < classes):
         wrong = index[(index < 0) | (index >= classes)].flat[0]
-        raise DimError(f"nll_loss: target {wrong} is not a class; classes are 0 to {classes - 1}, ignored is {ignore_index}")
+        raise DimError(
+            f"nll_loss: target {wrong} is not a class; classes are 0 to {classes - 1}, ignored is {ignore_index}"
+        )
     if weight is None:
         return index, (np.ones(target.shape, dtype) if all_kept else kept.astype(dtype))
     return index, weight[index] if all_kept else weight[index] * kept

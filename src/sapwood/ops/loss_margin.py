@@ -111,7 +111,9 @@ class multilabel_margin_loss(Fused):
         if target.dtype != np.int64:
             raise DtypeError(f"multilabel_margin_loss: target must be int64 class indices, got {target.dtype}")
         if input.shape != target.shape:
-            raise ShapeError(f"multilabel_margin_loss: target must have the input's shape {input.shape}, got {target.shape}")
+            raise ShapeError(
+                f"multilabel_margin_loss: target must have the input's shape {input.shape}, got {target.shape}"
+            )
 
     def formula(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
         z, weight = _pairs(input, target)

@@ -155,9 +155,7 @@ def triplet_margin_loss(
 
 
 @composite(name="binary_cross_entropy_with_logits")
-def _bce_with_logits(
-    input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: Any = 1
-) -> Any:
+def _bce_with_logits(input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: Any = 1) -> Any:
     """Return the cross entropy between sigmoid(input) and target."""
     name = reduction_name("binary_cross_entropy_with_logits", reduction)
     declared = ops.loss.binary_cross_entropy_with_logits

@@ -326,8 +326,7 @@ def _xlogy(input: Any, other: Any) -> Any:
 
 
 def _xlogy_vjp(g: Any, input: Any, other: Any) -> Any:
-    flat = (input == 0) & (other <= 0)
-    return g * ops.where(flat, 0, ops.log(ops.where(flat, 1, other)))
+    return ops.where((input == 0) & (other <= 0), 0, ops.xlogy(g, other))
 
 
 @op

@@ -84,7 +84,7 @@ class mm(Plain):
     kind = "bilinear"
     half = False
 
-    def forward(input, mat2):  # type: ignore[no-untyped-def]
+    def forward(input, mat2):
         dt = input.dtype
         if mat2.dtype is dt and (dt is F32 or dt is F64) and input.ndim == 2 == mat2.ndim:
             return _dot(input, mat2)
@@ -94,10 +94,10 @@ class mm(Plain):
 
     # The gradient of a column-major operand is made column-major: that of a transposed weight is then row-major
     # when the transposition is undone.
-    def vjp_input(g, mat2, input_order):  # type: ignore[no-untyped-def]
+    def vjp_input(g, mat2, input_order):
         return ops.mm(g, mat2.mT) if input_order == "C" else ops.mm(mat2, g.mT).mT
 
-    def vjp_mat2(g, input, mat2_order):  # type: ignore[no-untyped-def]
+    def vjp_mat2(g, input, mat2_order):
         return ops.mm(input.mT, g) if mat2_order == "C" else ops.mm(g.mT, input).mT
 
     samples = lambda rng: [
@@ -117,7 +117,7 @@ class mv(Plain):
     kind = "bilinear"
     half = False
 
-    def forward(input, vec):  # type: ignore[no-untyped-def]
+    def forward(input, vec):
         dt = input.dtype
         if vec.dtype is dt and (dt is F32 or dt is F64) and input.ndim == 2 and vec.ndim == 1:
             return _dot(input, vec)
@@ -139,7 +139,7 @@ class dot(Plain):
     kind = "bilinear"
     half = False
 
-    def forward(input, tensor):  # type: ignore[no-untyped-def]
+    def forward(input, tensor):
         return _checked("dot", _dot, input, tensor, (1, 1))
 
     infer = lambda input, tensor: explain_inner("dot", input, tensor, ("input", "tensor"))
@@ -158,7 +158,7 @@ class vdot(Plain):
     half = False
     holomorphic = False
 
-    def forward(input, other):  # type: ignore[no-untyped-def]
+    def forward(input, other):
         return _checked("vdot", np.vdot, input, other, (1, 1))
 
     infer = lambda input, other: explain_inner("vdot", input, other)
@@ -254,16 +254,16 @@ class addmm(_Added):
 
     inputs = ("input", "mat1", "mat2")
 
-    def forward(input, mat1, mat2, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+    def forward(input, mat1, mat2, *, beta=1, alpha=1):
         return _added("addmm", input, mat1, mat2, beta, alpha, (2, 2), _dot)
 
     infer = lambda input, mat1, mat2, beta, alpha: explain_inner("addmm", mat1, mat2, ("mat1", "mat2"))
     vjp_input = lambda g, beta: _times(g, beta)
 
-    def vjp_mat1(g, mat2, mat1_order, alpha):  # type: ignore[no-untyped-def]
+    def vjp_mat1(g, mat2, mat1_order, alpha):
         return _times(ops.mm(g, mat2.mT) if mat1_order == "C" else ops.mm(mat2, g.mT).mT, alpha)
 
-    def vjp_mat2(g, mat1, mat2_order, alpha):  # type: ignore[no-untyped-def]
+    def vjp_mat2(g, mat1, mat2_order, alpha):
         return _times(ops.mm(mat1.mT, g) if mat2_order == "C" else ops.mm(g.mT, mat1).mT, alpha)
 
     samples = lambda rng: [
@@ -279,7 +279,7 @@ class addmv(_Added):
 
     inputs = ("input", "mat", "vec")
 
-    def forward(input, mat, vec, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+    def forward(input, mat, vec, *, beta=1, alpha=1):
         return _added("addmv", input, mat, vec, beta, alpha, (2, 1), _dot)
 
     infer = lambda input, mat, vec, beta, alpha: explain_inner("addmv", mat, vec, ("mat", "vec"))
@@ -298,7 +298,7 @@ class addr(_Added):
     promote = "same"
     dtypes = "bifc"
 
-    def forward(input, vec1, vec2, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+    def forward(input, vec1, vec2, *, beta=1, alpha=1):
         check_ranks("addr", ("vec1", vec1, 1), ("vec2", vec2, 1))
         if vec1.dtype.kind == "b":
             outer = vec1[:, None] & vec2 & bool(alpha)
@@ -318,7 +318,7 @@ class addbmm(_Added):
 
     inputs = ("input", "batch1", "batch2")
 
-    def forward(input, batch1, batch2, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+    def forward(input, batch1, batch2, *, beta=1, alpha=1):
         if batch1.dtype.itemsize == 2 and batch1.dtype.kind in "fV" and batch1.ndim == 3 and len(batch1):
             # 16-bit sums are rounded after every matrix, as if the matrices were added one after the other.
             for a, b in zip(batch1, batch2):
@@ -343,7 +343,7 @@ class baddbmm(_Added):
 
     inputs = ("input", "batch1", "batch2")
 
-    def forward(input, batch1, batch2, *, beta=1, alpha=1):  # type: ignore[no-untyped-def]
+    def forward(input, batch1, batch2, *, beta=1, alpha=1):
         each = lambda a, b: _batch("baddbmm", a, b, ("batch1", "batch2"))
         return _added("baddbmm", input, batch1, batch2, beta, alpha, (3, 3), each)
 

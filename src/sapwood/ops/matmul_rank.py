@@ -26,18 +26,18 @@ class matmul_(Plain):
     function = method = False
     half = False
 
-    def forward(input, other):  # type: ignore[no-untyped-def]
+    def forward(input, other):
         check_dtypes("matmul", input, other)
         return product(input, other)
 
-    def infer(input, other):  # type: ignore[no-untyped-def]
+    def infer(input, other):
         if not (input.ndim and other.ndim):
             raise ShapeError(
                 f"matmul: both operands need at least 1 dimension, got shapes {input.shape} and {other.shape}; use *"
             )
         explain_inner("matmul", input, other)
 
-    def vjp_input(g, other, input_shape):  # type: ignore[no-untyped-def]
+    def vjp_input(g, other, input_shape):
         if len(input_shape) == 1:
             g = ops.unsqueeze(g, -2 if other.ndim > 1 else -1)
         if other.ndim == 1:
@@ -46,7 +46,7 @@ class matmul_(Plain):
             grad = ops.matmul(g, other.mT)
         return ops.squeeze(grad, -2) if len(input_shape) == 1 else grad
 
-    def vjp_other(g, input, other_shape):  # type: ignore[no-untyped-def]
+    def vjp_other(g, input, other_shape):
         if input.ndim == 1:
             return ops.unsqueeze(g, -2) * ops.unsqueeze(input, -1) if len(other_shape) > 1 else g * input
         if len(other_shape) > 1:
@@ -54,9 +54,13 @@ class matmul_(Plain):
         return ops.squeeze(ops.matmul(input.mT, ops.unsqueeze(g, -1)), -1)
 
     samples = lambda rng: [
-        tuple(rng.standard_normal(s) for s in shapes)
-        for shapes in ((3, 3), ((2, 3), 3), (3, (3, 2)), ((2, 2, 3), (3, 4)), ((2, 3), (2, 3, 2)), ((2, 1, 2, 3), (3, 3, 2)))
-    ]  # fmt: skip
+        (rng.standard_normal(3), rng.standard_normal(3)),
+        (rng.standard_normal((2, 3)), rng.standard_normal(3)),
+        (rng.standard_normal(3), rng.standard_normal((3, 2))),
+        (rng.standard_normal((2, 2, 3)), rng.standard_normal((3, 4))),
+        (rng.standard_normal((2, 3)), rng.standard_normal((2, 3, 2))),
+        (rng.standard_normal((2, 1, 2, 3)), rng.standard_normal((3, 3, 2))),
+    ]
     reference = np.matmul
     dtypes = "ifc"
 

@@ -19,8 +19,10 @@ def _matrix(name: str, input: Any) -> None:
 
 def _reversed(self: Tensor) -> Any:
     """The tensor with the order of its dimensions reversed."""
-    ndim = self.ndim
-    if ndim > 2 or not ndim:
+    ndim = self._array.ndim
+    if ndim == 2:
+        return permute(self, (1, 0))
+    if ndim != 1:
         warnings.warn(
             f"T: reversing all dimensions is meant for matrices, this tensor has {ndim}; write .mT for the transposed "
             "matrices of a batch, or permute(...) with the order you want",

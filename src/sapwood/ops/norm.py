@@ -64,7 +64,9 @@ class native_layer_norm(Fused):
             raise ArgumentError("layer_norm: normalized_shape must be a tuple of ints, got an int; write (size,)")
         shape = tuple(normalized_shape)
         if not shape or input.shape[-len(shape) :] != shape:
-            raise ShapeError(f"layer_norm: normalized_shape {shape} must be the last sizes of the input, which is {input.shape}")
+            raise ShapeError(
+                f"layer_norm: normalized_shape {shape} must be the last sizes of the input, which is {input.shape}"
+            )
         return shape, eps
 
     def forward(input, normalized_shape, weight, bias, eps):  # type: ignore[no-untyped-def]
@@ -212,7 +214,9 @@ def group_norm(
     """
     shape = input.shape
     if len(shape) < 2 or num_groups <= 0 or shape[1] % num_groups:
-        raise ShapeError(f"group_norm: num_groups {num_groups} must divide the number of channels of input {tuple(shape)}")
+        raise ShapeError(
+            f"group_norm: num_groups {num_groups} must divide the number of channels of input {tuple(shape)}"
+        )
     for name, p in (("weight", weight), ("bias", bias)):
         if p is not None and tuple(p.shape) != (shape[1],):
             raise ShapeError(f"group_norm: {name} must be ({shape[1]},), one number per channel, got {tuple(p.shape)}")
@@ -240,7 +244,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise ArgumentError("rms_norm: normalized_shape must be a tuple of ints, got an int; write (size,)")
     shape = tuple(normalized_shape)
     if not shape or tuple(input.shape[-len(shape) :]) != shape:
-        raise ShapeError(f"rms_norm: normalized_shape {shape} must be the last sizes of the input, {tuple(input.shape)}")
+        raise ShapeError(
+            f"rms_norm: normalized_shape {shape} must be the last sizes of the input, {tuple(input.shape)}"
+        )
     if weight is not None and tuple(weight.shape) != shape:
         raise ShapeError(f"rms_norm: weight must have normalized_shape {shape}, got {tuple(weight.shape)}")
     eps = _machine_epsilon(input._array.dtype) if eps is None else eps

@@ -13,16 +13,19 @@ from .extreme import check_ordered, place, places
 from .reduce import one_dim
 from .selection import resolve, top
 
+_FEW = 2048
+"""Elements from which packing keys pays for its many calls."""
+
 
 def order(a: Any, dim: int, descending: bool) -> Any:
     """Return the indices that sort `a` along `dim`: equals stay in order, NaN counts as the largest."""
     if a.dtype.kind == "V" or a.dtype.name == "bfloat16":
         a = a.astype(np.float32)
-    key = _key(a, descending)
+    key = _key(a, descending) if a.size > _FEW else None
     n = a.shape[dim]
     if key is None:
         if not descending:
-            return np.argsort(a, dim, kind="stable")
+            return a.argsort(dim, "stable")
         turned = np.flip(np.argsort(np.flip(a, dim), dim, kind="stable"), dim)
         return n - 1 - turned
     # Values of 32 bits sort several times faster as whole numbers that carry their position in the low half.

@@ -128,7 +128,9 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         n = input.shape[dim]
         limit = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
         if max(before, after) > limit or n + before + after < 1:
-            raise ShapeError(f"pad: mode {mode!r} allows at most {limit} for dimension {dim} of size {n}, got {(before, after)}")
+            raise ShapeError(
+                f"pad: mode {mode!r} allows at most {limit} for dimension {dim} of size {n}, got {(before, after)}"
+            )
     return (ops.circular_pad if mode == "circular" else ops.index_pad)(input, pad, mode)
 
 

@@ -1,4 +1,4 @@
-"""Whole slices, and elements counted flat, at given places: `index_select`, `index_add`, `take`, `put` and their kin."""
+"""Slices, and elements counted flat, at given places: `index_select`, `index_add`, `take`, `put` and their kin."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import DimError, DtypeError, ShapeError
-from ..tensor import Tensor
+from ..tensor import Tensor, wrap
 from .declare import Plain, composite, op
 from .reduce import one_dim
-from .scattering import Spot, _check_reduce, _number_as, check_index, flat_places, reduce_back, reduced_into
+from .scattering import Spot, _check_reduce, _number_as, check_index, flat_places, gather, reduce_back, reduced_into
 
 
 def _vector(op: str, index: Any) -> Any:
@@ -36,7 +36,7 @@ def _slices(op: str, a: Any, dim: int, index: Any, source: Any, count_error: Any
     source = source if source.ndim else source.reshape(1)
     if source.ndim != a.ndim or source.shape[dim] != index.size:
         raise count_error(
-            f"{op}: source must hold one slice along dim {dim} for each of {index.size} indices, got shape {source.shape}"
+            f"{op}: source must hold {index.size} slices along dim {dim}, one per index, got shape {source.shape}"
         )
     if source.shape[:dim] != a.shape[:dim] or source.shape[dim + 1 :] != a.shape[dim + 1 :]:
         raise ShapeError(f"{op}: source of shape {source.shape} has other slices along dim {dim} than input {a.shape}")
@@ -87,7 +87,7 @@ class index_select(Plain):
 
 @op
 class index_add(Plain):
-    """Add `alpha` times the slices of `source` to a copy of `input` at the places `index` names; repeated places add up.
+    """Add `alpha` times the slices of `source` to a copy of `input` at the places `index` names; repeats add up.
 
     Args:
         index: (n,), int64 or int32.
@@ -322,3 +322,34 @@ class put(Plain):
         else:
             out.reshape(-1)[at] = source.reshape(-1)
         return out
+
+
+@composite(method=True)
+def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
+    """Take elements along `dim`; sizes elsewhere broadcast. Without `dim`, from the flattened tensor.
+
+    Args:
+        indices: int64, as many dimensions as input; with `dim` they count modulo its size.
+    """
+    if indices._array.dtype != np.int64:
+        raise DtypeError(f"take_along_dim: indices must be int64, got {indices.dtype.name}")
+    if dim is None:
+        return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
+    n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
+    if n:
+        indices = wrap(np.asarray(indices._array % n))
+    if input.ndim != indices.ndim:
+        raise ShapeError(
+            f"take_along_dim: indices must have as many dimensions as input, got {indices.ndim} and {input.ndim}"
+        )
+    d = one_dim("take_along_dim", input._array, dim)
+    common = np.broadcast_shapes(
+        tuple(1 if k == d else n for k, n in enumerate(input.shape)),
+        tuple(1 if k == d else n for k, n in enumerate(indices.shape)),
+    )
+
+    def spread(t: Any) -> Any:
+        shape = tuple(t.shape[d] if k == d else n for k, n in enumerate(common))
+        return t if tuple(t.shape) == shape else ops.expand(t, shape)
+
+    return gather(spread(input), d, spread(indices), out=out)

@@ -51,13 +51,13 @@ class max_pool_with_indices(Plain):
     dtypes = "if"
     grad_fn = "MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else MaxPool3DWithIndicesBackward0"
 
-    def forward(input, kernel_size, stride, padding, dilation, ceil_mode):  # type: ignore[no-untyped-def]
+    def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
         if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
             best, at = kernel.largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
             return best.astype(input.dtype), at
         return kernel.largest(input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    def vjp_input(g, input, result1, kernel_size, stride, dilation):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, result1, kernel_size, stride, dilation):
         apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size))
         return ops.scatter_image(g, result1, input, tuple(input.shape[-len(kernel_size) :]), not apart)
 
@@ -77,7 +77,7 @@ class max_of_windows(Plain):
     takes_out = False
     dtypes = "if"
 
-    def forward(input, kernel_size, stride, padding, dilation, ceil_mode):  # type: ignore[no-untyped-def]
+    def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
         return widened(lambda x: kernel.largest_only(x, kernel_size, stride, padding, dilation, ceil_mode), input)
 
     samples = lambda rng: [(rng.standard_normal((3, 4, 5)), (2, 2), (1, 2), (1, 0), (1, 2), True)]
@@ -98,7 +98,7 @@ class scatter_image(Plain):
     takes_out = False
     linear = True
 
-    def forward(input, indices, like, size, add):  # type: ignore[no-untyped-def]
+    def forward(input, indices, like, size, add):
         return widened(lambda g: kernel.scatter(g, indices, size, add), input)
 
     vjp_input = lambda g, indices, size: ops.gather_image(g, indices, len(size))
@@ -117,7 +117,7 @@ class gather_image(Plain):
     linear = True
     forward = lambda input, indices, dims: kernel.gather(input, indices, dims)
 
-    def vjp_input(g, indices, input_shape, dims):  # type: ignore[no-untyped-def]
+    def vjp_input(g, indices, input_shape, dims):
         return ops.scatter_image(g, indices, None, tuple(input_shape[-dims:]), True)
 
     samples = lambda rng: [(rng.standard_normal((2, 2, 3)), rng.integers(0, 6, (2, 2, 2)), 2)]
@@ -134,15 +134,13 @@ class avg_pool(Plain):
     dtypes = "if"
     grad_fn = "AvgPool2DBackward0 if len(kernel_size) == 2 else AvgPool3DBackward0"
 
-    def forward(  # type: ignore[no-untyped-def]
-        input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    ):
+    def forward(input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         size = input.shape[-len(kernel_size) :]
         out = kernel.out_sizes(size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
         _fit("avg_pool", input, out, kernel_size)
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
 
-        def means(x):  # type: ignore[no-untyped-def]
+        def means(x):
             y = kernel.sums(x, kernel_size, stride, padding, out)
             if y.dtype.kind == "i":
                 return (np.sign(y) * np.sign(count) * (np.abs(y) // np.abs(count))).astype(x.dtype)
@@ -150,9 +148,7 @@ class avg_pool(Plain):
 
         return widened(means, input)
 
-    def vjp_input(  # type: ignore[no-untyped-def]
-        g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    ):
+    def vjp_input(g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         return ops.avg_pool_gradient(
             g, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
         )
@@ -174,18 +170,14 @@ class avg_pool_gradient(Plain):
     takes_out = False
     linear = True
 
-    def forward(  # type: ignore[no-untyped-def]
-        grad, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    ):
+    def forward(grad, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         size = input.shape[-len(kernel_size) :]
         out = grad.shape[-len(size) :]
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
         spread = lambda g: kernel.spread((g / count).astype(g.dtype), size, kernel_size, stride, padding)
         return widened(spread, grad)
 
-    def vjp_grad(  # type: ignore[no-untyped-def]
-        g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override
-    ):
+    def vjp_grad(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         return ops.avg_pool(g, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override)
 
     vjp_input = zero
@@ -222,16 +214,28 @@ def _max_pool(
 
 @composite
 def max_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Return the largest element of each window of sequences (N, C, L); see `max_pool2d`."""
     return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
 
 @composite
 def max_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Return the largest element of each window.
 
     Args:
@@ -248,8 +252,14 @@ def max_pool2d(
 
 @composite
 def max_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = False,
+) -> Any:
     """Return the largest element of each window of volumes (N, C, D, H, W); see `max_pool2d`."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
 
@@ -263,22 +273,42 @@ def max_pool1d_with_indices(
 
 
 def max_pool2d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = True
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = True,
+) -> Any:
     """Return the largest element of each window of images, and its index."""
     return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def max_pool3d_with_indices(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = True
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    dilation: Any = 1,
+    ceil_mode: bool = False,
+    return_indices: bool = True,
+) -> Any:
     """Return the largest element of each window of volumes, and its index."""
     return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
 
 
 def _avg_pool(
-    dims: int, input: Any, kernel_size: Any, stride: Any, padding: Any, ceil: bool, count_pad: bool, divisor: Any, out: Any = None
-) -> Any:  # fmt: skip
+    dims: int,
+    input: Any,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil: bool,
+    count_pad: bool,
+    divisor: Any,
+    out: Any = None,
+) -> Any:
     name = f"avg_pool{dims}d"
     check_image(name, input, dims)
     size, steps, around = window(name, input, kernel_size, stride, padding, dims)
@@ -292,15 +322,28 @@ def _avg_pool(
 
 @composite
 def avg_pool1d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+) -> Any:
     """Return the mean of each window of sequences (N, C, L); see `avg_pool2d`."""
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad, None)
 
 
 def avg_pool2d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    out: Any = None,
+) -> Any:
     """Return the mean of each window.
 
     Args:
@@ -312,8 +355,16 @@ def avg_pool2d(
 
 
 def avg_pool3d(
-    input: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: int | None = None, *, out: Any = None
-) -> Any:  # fmt: skip
+    input: Any,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
+    divisor_override: int | None = None,
+    *,
+    out: Any = None,
+) -> Any:
     """Return the mean of each window of volumes (N, C, D, H, W); see `avg_pool2d`."""
     return _avg_pool(3, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, out)
 

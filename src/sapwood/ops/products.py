@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import prod
 from operator import index
 from typing import Any
@@ -65,8 +66,8 @@ class trilinear(Plain):
     half = False
     takes_out = False
 
-    def forward(input1, weight, input2):  # type: ignore[no-untyped-def]
-        def sums(x, w, y):  # type: ignore[no-untyped-def]
+    def forward(input1, weight, input2):
+        def sums(x, w, y):
             (n, i), (o, _, j) = x.shape, w.shape
             rows = np.matmul(x, w.transpose(1, 0, 2).reshape(i, o * j)).reshape(n, o, j)
             return np.matmul(rows, y[:, :, None])[:, :, 0].copy()
@@ -76,7 +77,7 @@ class trilinear(Plain):
     vjp_input1 = lambda g, weight, input2: ops.trilinear(g, ops.permute(weight, (1, 0, 2)), input2)
     vjp_input2 = lambda g, input1, weight: ops.trilinear(g, ops.permute(weight, (2, 0, 1)), input1)
 
-    def vjp_weight(g, input1, input2, weight_shape):  # type: ignore[no-untyped-def]
+    def vjp_weight(g, input1, input2, weight_shape):
         pairs = ops.unsqueeze(g, 2) * ops.unsqueeze(input1, 1)
         rows = ops.reshape(pairs, (input1.shape[0], weight_shape[0] * weight_shape[1]))
         return ops.reshape(ops.mm(rows.mT, input2), weight_shape)
@@ -105,8 +106,8 @@ def bilinear(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
         )
     if len(weight.shape) != 3 or (input1.shape[-1], input2.shape[-1]) != tuple(weight.shape[1:]):
         raise ShapeError(
-            f"bilinear: weight {tuple(weight.shape)} must be (out, {input1.shape[-1]}, {input2.shape[-1]}), input1 being "
-            f"{tuple(input1.shape)} and input2 {tuple(input2.shape)}"
+            f"bilinear: weight {tuple(weight.shape)} must be (out, {input1.shape[-1]}, {input2.shape[-1]}), input1 "
+            f"being {tuple(input1.shape)} and input2 {tuple(input2.shape)}"
         )
     count = prod(lead)
     rows = [ops.reshape(x, (count, x.shape[-1])) for x in (input1, input2)]
@@ -140,9 +141,7 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     if not len(input.shape) or not len(other.shape):
         return ops.mul(input, other, out=out)
     if input.shape[-1] != other.shape[-1]:
-        raise ShapeError(
-            f"inner: last sizes differ: input is {tuple(input.shape)}, other is {tuple(other.shape)}; they must be equal"
-        )
+        raise ShapeError(f"inner: last sizes differ: input is {tuple(input.shape)}, other is {tuple(other.shape)}")
     return tensordot(input, other, ([-1], [-1]), out)
 
 
@@ -163,8 +162,8 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
         # A size of 1 pairs with anything: the other side is summed first.
         if 1 not in (a.shape[i], b.shape[j]):
             raise ShapeError(
-                f"tensordot: paired sizes differ: dimension {i} of a {tuple(a.shape)} is {a.shape[i]}, dimension {j} of "
-                f"b {tuple(b.shape)} is {b.shape[j]}"
+                f"tensordot: paired sizes differ: dimension {i} of a {tuple(a.shape)} is {a.shape[i]}, dimension {j} "
+                f"of b {tuple(b.shape)} is {b.shape[j]}"
             )
     wide_a = [j for i, j in zip(mine, yours) if a.shape[i] == 1 != b.shape[j]]
     wide_b = [i for i, j in zip(mine, yours) if b.shape[j] == 1 != a.shape[i]]
@@ -196,7 +195,10 @@ def _pairs(a: Any, b: Any, dims: Any) -> tuple[list[int], list[int]]:
     mine, yours = ([d] if isinstance(d, int) else list(d) for d in dims)
     if len(mine) != len(yours):
         raise ShapeError(f"tensordot: both lists of dims must have one length, got {mine} and {yours}")
-    found = [check_dim("tensordot", d, len(a.shape)) for d in mine], [check_dim("tensordot", d, len(b.shape)) for d in yours]
+    found = (
+        [check_dim("tensordot", d, len(a.shape)) for d in mine],
+        [check_dim("tensordot", d, len(b.shape)) for d in yours],
+    )
     if any(len(set(f)) < len(f) for f in found):
         raise ShapeError(f"tensordot: a dimension appears twice in dims {dims!r}")
     return found
@@ -232,15 +234,18 @@ def multi_dot(tensors: Any, *, out: Any = None) -> Any:
     ends = (0, len(tensors) - 1)
     for i, t in enumerate(tensors):
         if len(t.shape) != 2 and not (i in ends and len(t.shape) == 1):
-            raise ShapeError(f"multi_dot: tensor {i} must be a matrix{' or a vector' if i in ends else ''}, got {tuple(t.shape)}")
+            raise ShapeError(
+                f"multi_dot: tensor {i} must be a matrix{' or a vector' if i in ends else ''}, got {tuple(t.shape)}"
+            )
     row, column = len(tensors[0].shape) == 1, len(tensors[-1].shape) == 1
     chain = tensors[:]
     chain[0] = ops.unsqueeze(chain[0], 0) if row else chain[0]
     chain[-1] = ops.unsqueeze(chain[-1], 1) if column else chain[-1]
-    for i, (a, b) in enumerate(zip(chain, chain[1:])):
+    for i, (a, b) in enumerate(pairwise(chain)):
         if a.shape[1] != b.shape[0]:
             raise ShapeError(
-                f"multi_dot: tensors {i} and {i + 1} do not fit: {tuple(tensors[i].shape)} and {tuple(tensors[i + 1].shape)}"
+                f"multi_dot: tensors {i} and {i + 1} do not fit: {tuple(tensors[i].shape)} and "
+                f"{tuple(tensors[i + 1].shape)}"
             )
     r = _multiply(chain, _cuts([chain[0].shape[0], *(t.shape[1] for t in chain)]), 0, len(chain) - 1)
     shape = (*(() if row else (r.shape[0],)), *(() if column else (r.shape[1],)))
@@ -289,10 +294,10 @@ class linalg_cross(Plain):
     half = False
     kind = "bilinear"
 
-    def canon(a, dim):  # type: ignore[no-untyped-def]
+    def canon(a, dim):
         return (check_dim("linalg.cross", index(dim), a.ndim),)
 
-    def forward(input, other, *, dim=-1):  # type: ignore[no-untyped-def]
+    def forward(input, other, *, dim=-1):
         if input.dtype is not other.dtype:
             check_dtypes("linalg.cross", input, other)
         if input.ndim != other.ndim:
@@ -301,7 +306,7 @@ class linalg_cross(Plain):
             )
         if not input.shape[dim] == other.shape[dim] == 3:
             raise ShapeError(
-                f"linalg.cross: dimension {dim} must have size 3 in both, input is {input.shape}, other is {other.shape}"
+                f"linalg.cross: dimension {dim} must have size 3 in both, got {input.shape} and {other.shape}"
             )
         return widened(lambda x, y: _cross(x, y, dim), input, other)
 

@@ -105,3 +105,44 @@ def result_type(tensor1: Any, tensor2: Any) -> Dtype:
         else:
             raise ArgumentError(f"result_type: tensors or numbers are expected, got {type(x).__name__}")
     return dtypes.result_dtype(dims, zeros, numbers)
+
+
+@composite
+def typename(obj: Any, /) -> str:
+    """Return the name of an object's type; a tensor's with its element type, e.g. "torch.FloatTensor"."""
+    if type(obj) is Tensor:
+        return obj.type()  # type: ignore[attr-defined, no-any-return]
+    kind = obj if isinstance(obj, type) else type(obj)
+    return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
+@composite
+def set_default_tensor_type(t: Any, /) -> None:
+    """Make the type of FloatTensor, DoubleTensor … (or its name) that of new tensors made from Python floats."""
+    from .legacy import TENSOR_TYPES
+
+    found = TENSOR_TYPES.get(t.removeprefix("torch.")) if isinstance(t, str) else t
+    if not hasattr(found, "dtype"):
+        raise ArgumentError(f"set_default_tensor_type: a type such as FloatTensor is expected, got {t!r}")
+    dtypes.set_default_dtype(found.dtype)
+
+
+@composite
+def get_default_device() -> Any:
+    """Return the CPU: there is no other place for tensors."""
+    from ..device import CPU
+
+    return CPU
+
+
+@composite
+def set_default_device(device: Any) -> None:
+    """Accept the CPU, or None.
+
+    Raises:
+        MissingError: another device.
+    """
+    from ..device import device as Device
+
+    if device is not None:
+        Device(device).require_cpu("set_default_device")

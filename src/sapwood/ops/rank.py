@@ -12,8 +12,8 @@ from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..tensor import Tensor
 from .declare import Reduction, composite, op
 from .extreme import _hits, check_nonempty, check_ordered, place, places, share
-from .reduce import into, one_dim
 from .ordering import order
+from .reduce import into, one_dim
 from .selection import introsort, quickselect, resolve
 
 

@@ -1,4 +1,4 @@
-"""Reductions that add, multiply and count: `sum`, `mean`, `prod`, `all`, `any` and their kin; what all reductions share."""
+"""Reductions that add and multiply: `sum`, `mean`, `prod`, `trace`, and what all reductions share."""
 
 from __future__ import annotations
 
@@ -103,6 +103,8 @@ def _reduced(name: str) -> Any:
     """Return a canon for (dim, keepdim, dtype)."""
 
     def canon(a: Any, dim: Any, keepdim: Any, dtype: Any) -> tuple[Any, ...]:
+        if keepdim is not False and keepdim is not True:
+            raise ArgumentError(f"{name}: keepdim must be a bool, got {keepdim!r}; several dims are given as a tuple")
         if dim is not None:
             dim = dims_of(name, a, dim)
         return dim, keepdim, dtype if dtype is None else as_dtype(dtype, name)
@@ -334,59 +336,6 @@ def into(result: Any, out: Any) -> Any:
 
     write_out("out", out, result._array)
     return out
-
-
-def _truth(ufunc: Any, a: Any, dim: Any, keepdim: bool) -> Any:
-    out = ufunc.reduce(a if a.dtype.kind == "b" else a != 0, dim, None, None, keepdim)
-    return np.asarray(out).astype(a.dtype) if a.dtype == np.uint8 else out
-
-
-@op
-class all_(Reduction):
-    """Return whether every element is nonzero, of the whole tensor or along `dim`; uint8 in, uint8 out, else bool."""
-
-    kind = "logical"
-    dtypes = "bifc"
-    numpy = (np.all,)
-    samples = lambda rng: [
-        (rng.standard_normal((2, 3)) > 0, 1),
-        (np.ones((0,)),),
-        (rng.integers(0, 2, (2, 3)), (0, 1), True),
-    ]
-    reference = lambda input, dim=None, keepdim=False: np.all(input, axis=dim, keepdims=keepdim)
-    forward = lambda input, dim=None, keepdim=False: _truth(np.logical_and, input, dim, keepdim)
-    canon = lambda a, dim, keepdim: (dims_of("all", a, dim), keepdim)
-
-
-@op
-class any_(Reduction):
-    """Return whether some element is nonzero, of the whole tensor or along `dim`; uint8 in, uint8 out, else bool."""
-
-    kind = "logical"
-    dtypes = "bifc"
-    numpy = (np.any,)
-    samples = lambda rng: [
-        (rng.standard_normal((2, 3)) > 0, 1),
-        (np.ones((0,)),),
-        (rng.integers(0, 2, (2, 3)), (0, 1), True),
-    ]
-    reference = lambda input, dim=None, keepdim=False: np.any(input, axis=dim, keepdims=keepdim)
-    forward = lambda input, dim=None, keepdim=False: _truth(np.logical_or, input, dim, keepdim)
-    canon = lambda a, dim, keepdim: (dims_of("any", a, dim), keepdim)
-
-
-@op
-class count_nonzero(Reduction):
-    """Count the elements that are not zero."""
-
-    kind = "logical"
-    dtypes = "bifc"
-    takes_out = False
-    numpy = (np.count_nonzero,)
-    samples = lambda rng: [(rng.integers(0, 2, (2, 3)), 1), (rng.standard_normal((2, 3)), (0, 1)), (np.zeros(0),)]
-    reference = lambda input, dim=None: np.count_nonzero(input, axis=dim)
-    forward = lambda input, dim=None: add_reduce(input != 0, dim, I64, None, False)
-    canon = lambda a, dim: (dims_of("count_nonzero", a, dim),)
 
 
 @op

@@ -41,7 +41,9 @@ def _require_floating(op: str, dtype: dtypes.dtype) -> None:
 # -- of a given size --------------------------------------------------------------------------------------------------
 
 
-def _draw(op: str, fill: Callable[..., Any], shape: Any, generator: Any, layout: Any, device: Any) -> Callable[..., Array]:
+def _draw(
+    op: str, fill: Callable[..., Any], shape: Any, generator: Any, layout: Any, device: Any
+) -> Callable[..., Array]:
     if device is not None or layout is not None:
         check_place(op, device, layout)
     _generator(op, generator)
@@ -90,7 +92,7 @@ def randint(
         bounds, size = bounds[:-1], bounds[-1]
     first, last = _bounds("randint", bounds, low, high)
     shape = sequence_size("randint", size)
-    make = lambda t: streams.random_(np.empty(shape, t.numpy), first, last, generator=generator)  # noqa: E731
+    make = lambda t: streams.random_(np.empty(shape, t.numpy), first, last, generator=generator)
     return deliver("randint", make, out, dtype, dtypes.int64, requires_grad)
 
 
@@ -168,7 +170,7 @@ def randint_like(
     """Return integers uniform in [low, high) in the input's shape and dtype: randint_like(input, [low,] high)."""
     _generator("randint_like", generator)
     first, last = _bounds("randint_like", bounds, low, high)
-    draw = lambda a: streams.random_(a, first, last, generator=generator)  # noqa: E731
+    draw = lambda a: streams.random_(a, first, last, generator=generator)
     return _like("randint_like", input, draw, dtype, layout, device, memory_format, requires_grad)
 
 
@@ -182,7 +184,7 @@ def _drawn(op: str, array: Array, sources: tuple[Any, ...], node_name: str, out:
         if wanted:
             raise GradError(f"{op}: with out= nothing is recorded, but an input requires grad; detach it or drop out=")
         write_out(op, out, array)
-        return out  # type: ignore[no-any-return]
+        return out
     t = leaf(array)
     if wanted and is_differentiable(array.dtype):
         t._node = forgetting(node_name, array, *wanted)
@@ -252,7 +254,7 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
         raise ArgumentError(f"bernoulli: input must be a tensor, got {type(input).__name__}")
     chance = p._array if isinstance(p, Tensor) else number("bernoulli", "p", p)
     drawn = streams.bernoulli_(np.empty_like(input._array), chance, generator=generator)
-    return _drawn("bernoulli", drawn, (input,), "BernoulliBackward0", out)
+    return _drawn("bernoulli", drawn, (input,), "NotImplemented", out)
 
 
 @composite(method=True)

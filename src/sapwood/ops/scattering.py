@@ -10,8 +10,8 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
-from ..tensor import Tensor, wrap
-from .declare import Plain, composite, op
+from ..tensor import Tensor
+from .declare import Plain, composite, op, todo
 from .extreme import places
 from .reduce import one_dim
 
@@ -27,7 +27,14 @@ def check_index(op: str, index: Any, size: int, dim: int, error: Any = ValueRang
     """
     if index.dtype.kind != "i" or index.dtype.itemsize < 4:
         raise DtypeError(f"{op}: index must be int64 or int32, got {index.dtype.name}; use index.long()")
-    if index.size and (np.minimum.reduce(index, None) < low or np.maximum.reduce(index, None) >= size):
+    if not index.size:
+        return
+    if low:
+        wrong = np.minimum.reduce(index, None) < low or np.maximum.reduce(index, None) >= size
+    else:
+        # As unsigned numbers, negative ones are too large: one look serves both ends.
+        wrong = np.maximum.reduce(index.view(f"u{index.dtype.itemsize}"), None) >= size
+    if wrong:
         bad = index[(index < low) | (index >= size)].flat[0]
         raise error(f"{op}: index {bad} is out of range for dimension {dim} of size {size}")
 
@@ -168,6 +175,7 @@ class scatter_combine(Plain):
     function = method = False
     dtypes = "bifc"
     grad_fn = "NotImplemented"
+    vjp_input = vjp_src = todo
     canon = lambda a, dim, reduce: (one_dim("scatter", a, dim), reduce)
     samples = lambda rng: [
         (rng.standard_normal((2, 3)), 1, np.array([[0, 0]]), rng.standard_normal((2, 2)), "multiply"),
@@ -386,34 +394,3 @@ class scatter_reduce(Plain):
 
         at = Spot(dim, index, scatter_add, gather, scatter_value, lambda x, d, i, s: again(x, s))
         return reduce_back(g, needs, input, src, out, reduce, include_self, at)
-
-
-@composite(method=True)
-def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None) -> Any:
-    """Take elements along `dim`; sizes elsewhere broadcast. Without `dim`, from the flattened tensor.
-
-    Args:
-        indices: int64, as many dimensions as input; with `dim` they count modulo its size.
-    """
-    if indices._array.dtype != np.int64:
-        raise DtypeError(f"take_along_dim: indices must be int64, got {indices.dtype.name}")
-    if dim is None:
-        return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
-    n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
-    if n:
-        indices = wrap(np.asarray(indices._array % n))
-    if input.ndim != indices.ndim:
-        raise ShapeError(
-            f"take_along_dim: indices must have as many dimensions as input, got {indices.ndim} and {input.ndim}"
-        )
-    d = one_dim("take_along_dim", input._array, dim)
-    common = np.broadcast_shapes(
-        tuple(1 if k == d else n for k, n in enumerate(input.shape)),
-        tuple(1 if k == d else n for k, n in enumerate(indices.shape)),
-    )
-
-    def spread(t: Any) -> Any:
-        shape = tuple(t.shape[d] if k == d else n for k, n in enumerate(common))
-        return t if tuple(t.shape) == shape else ops.expand(t, shape)
-
-    return gather(spread(input), d, spread(indices), out=out)

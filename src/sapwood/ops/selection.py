@@ -25,14 +25,14 @@ _Row = list[int]
 def resolve(found: Any, tied: Any, keys: Any, select: Callable[..., Any], *extra: Any) -> None:
     """Replace the positions in rows of `found` that are tied by those that `select(key, at, …)` gives.
 
-    found: (rows, k) positions, written to; tied: (rows,), bool; keys: (rows, n) sortable values without NaN;
+    found: (rows, k) positions, written to; tied: (rows,), bool; keys: (rows, n) ranks, whole numbers;
     extra: arrays of (rows,), whose entries `select` is given too.
     """
     rows = np.flatnonzero(tied)
     if len(rows) * keys.shape[1] > WORK:
         return
     for r in rows:
-        key = np.unique(keys[r], return_inverse=True)[1].tolist()
+        key = keys[r].tolist()
         found[r] = select(key, list(range(len(key))), *(e[r] for e in extra))
 
 

@@ -62,6 +62,8 @@ class slice_(View):
     ]
 
     def canon(a, dim, start, end, step):
+        if type(start) is type(end) is int and 0 <= dim < a.ndim and 0 <= start <= end <= a.shape[dim] and step > 0:
+            return dim, start, end, step
         dim = one_dim("slice", dim, a.ndim)
         if step < 1:
             raise ValueRangeError(f"slice: the step must be at least 1, got {step}; use flip(...) to reverse")

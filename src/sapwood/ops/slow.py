@@ -7,6 +7,7 @@ fails; outputs are wrapped, recorded, and copied into `out=` where that was give
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -303,7 +304,7 @@ def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, sever
 
 def is_differentiable(dtype: np.dtype[Any]) -> bool:
     """Return whether values of a NumPy type can carry a gradient."""
-    return dtype.kind in "fc" or dtype.name == _BF16
+    return dtype.kind in "fc" or (dtype.kind == "V" and dtype.name == _BF16)
 
 
 def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[Any, ...]) -> list[Any] | None:
@@ -327,9 +328,10 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
-    wanted = {
-        n: any(e is not None for e in ([edges[i]] if len(edges) == len(names) else edges)) for i, n in enumerate(names)
-    }
+    if len(edges) == len(names):
+        wanted = {n: e is not None for n, e in zip(names, edges)}
+    else:
+        wanted = dict.fromkeys(names, True)
     if op.vjp is not None:
         users = op.needed_by
         node.saved = (
@@ -377,33 +379,69 @@ def _several(cls: Any, outs: int) -> Any:
     return found
 
 
-def _values(op: type[Op], arrays: Any, attrs: Any, results: tuple[Any, ...]) -> dict[str, Any]:
-    """Return everything a formula may ask for, by name."""
-    values = dict(zip(op.attrs, attrs))
-    for n, a in zip(input_names(op), arrays):
-        values[n] = a
-        if isinstance(a, tuple):
-            values[n + "_shape"] = tuple(m.shape for m in a)
-            values[n + "_dtype"] = tuple(m.dtype for m in a)
-        elif isinstance(a, ndarray):
-            values[n + "_shape"] = a.shape
-            values[n + "_dtype"] = a.dtype
-            values[n + "_order"] = "F" if a.flags.f_contiguous and not a.flags.c_contiguous else "C"
+@cache
+def _asked(op: type[Op]) -> tuple[tuple[str, str, int], ...]:
+    """Return what the op's formulas ask for, each as (name, where it comes from, which one)."""
+    names, found = input_names(op), []
+    for n in dict.fromkeys(w for ws in op.wants for w in ws):
+        if n in op.outs:
+            found.append((n, "out", op.outs.index(n)))
+        elif n in names:
+            found.append((n, "input", names.index(n)))
+        elif n in op.attrs:
+            found.append((n, "attribute", op.attrs.index(n)))
+        elif n == "out":
+            found.append((n, "all" if op.many else "out", 0))
         else:
-            values[n + "_shape"], values[n + "_dtype"], values[n + "_order"] = (), None, "C"
-    values |= dict(zip(op.outs, results))
-    values.setdefault("out", results[0] if not op.many else results)
+            of, _, what = n.rpartition("_")
+            found.append((n, what, names.index(of)))
+    return tuple(found)
+
+
+def _values(op: type[Op], arrays: Any, attrs: Any, results: tuple[Any, ...]) -> dict[str, Any]:
+    """Return everything the op's formulas ask for, by name."""
+    values: dict[str, Any] = {}
+    for name, source, i in _asked(op):
+        if source == "input":
+            values[name] = arrays[i]
+        elif source == "attribute":
+            values[name] = attrs[i]
+        elif source == "out":
+            values[name] = results[i]
+        elif source == "all":
+            values[name] = results
+        else:
+            values[name] = _described_as(arrays[i], source)
     return values
 
 
-def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    from .call import node_class, node_expression, node_names
+def _described_as(a: Any, what: str) -> Any:
+    """Return the shape, dtype or memory order of an operand, of each member of a sequence."""
+    if isinstance(a, tuple):
+        return tuple(_described_as(m, what) for m in a)
+    if what == "shape":
+        return a.shape if isinstance(a, ndarray) else ()
+    if what == "dtype":
+        return a.dtype if isinstance(a, ndarray) else None
+    return "F" if isinstance(a, ndarray) and a.flags.f_contiguous and not a.flags.c_contiguous else "C"
 
-    names = node_names(op)
+
+def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
+    from .call import node_class
+
+    names, expression = _node_choice(op)
     if len(names) == 1:
         return node_class(op, names[0])
     scope = dict(zip(op.attrs, attrs)) | dict(zip(input_names(op), inputs)) | {n: n for n in names}
-    return node_class(op, eval(node_expression(op), {"isinstance": isinstance, "type": type}, scope))
+    return node_class(op, eval(expression, {"isinstance": isinstance, "type": type}, scope))
+
+
+@cache
+def _node_choice(op: type[Op]) -> tuple[list[str], Any]:
+    """Return the names an op's node may have, and the compiled expression that picks one."""
+    from .call import node_expression, node_names
+
+    return node_names(op), compile(node_expression(op), f"<node of {op.name}>", "eval")
 
 
 def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:

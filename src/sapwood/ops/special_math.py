@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..errors import ValueRangeError
+from ..errors import ArgumentError, ValueRangeError
 from ..tensor import Tensor
 from .declare import Binary, Plain, Unary, composite, op, todo
 
@@ -83,11 +83,15 @@ class special_erfcx(Unary):
     dtypes = "bif"
 
 
+def _lgamma(input: Any) -> Any:
+    return np.where(input == -np.inf, np.inf, scipy("gammaln")(input)).astype(input.dtype)
+
+
 @op
 class lgamma(Unary):
     """Return the logarithm of the absolute value of the gamma function."""
 
-    forward = _one("gammaln")
+    forward = _lgamma
     vjp_input = lambda g, input: g * ops.digamma(input)
     domain = (0.3, 4.0)
     dtypes = "bif"
@@ -111,15 +115,36 @@ class digamma(Unary):
 
 
 def _polygamma(n: int, input: Any) -> Any:
-    if not isinstance(n, int) or n < 0:
-        raise ValueRangeError(f"polygamma: n must be a whole number from 0, got {n!r}")
+    if not isinstance(n, int):
+        raise ArgumentError(f"polygamma: n must be an int and input a tensor, got n = {n!r}")
+    if n < 0:
+        raise ValueRangeError(f"polygamma: n must not be negative, got {n}")
     if n == 0:
         return _digamma(input)
     if n == 1:
         return _trigamma(input)
-    wide = input.astype(np.float64)
-    sign = 1 if n % 2 else -1
-    return (sign * math.factorial(n) * scipy("zeta")(n + 1, wide)).astype(input.dtype)
+    x = input.astype(np.float64)
+    # SciPy's series takes |x| steps for negative x, so far ones are reflected; at the poles it answers at once.
+    far = (x < -20) & (x != np.floor(x))
+    y = np.where(far, 1 - x, x)
+    out = (1 if n % 2 else -1) * math.factorial(n) * scipy("zeta")(n + 1, y)
+    if far.any():
+        out = np.where(far, (-1) ** n * out - math.pi * _cot_derivative(n, np.where(far, x, 0.5)), out)
+    # The limit at infinity is 0; PyTorch has NaN there.
+    return np.where(x == np.inf, np.nan, out).astype(input.dtype)
+
+
+def _cot_derivative(n: int, x: Any) -> Any:
+    """Return the n-th derivative of cot(πx): a polynomial in the cotangent c, as c' = −π (1 + c²)."""
+    coefficients = [0.0, 1.0]
+    for _ in range(n):
+        slope = [k * a for k, a in enumerate(coefficients)][1:]
+        coefficients = [-math.pi * (a + b) for a, b in zip([*slope, 0.0, 0.0], [0.0, 0.0, *slope])]
+    c = 1 / np.tan(math.pi * (x - np.floor(x)))
+    out = np.zeros_like(c)
+    for a in reversed(coefficients):
+        out = out * c + a
+    return out
 
 
 def _trigamma(input: Any) -> Any:
@@ -128,7 +153,9 @@ def _trigamma(input: Any) -> Any:
     left = x < 0.5
     y = np.where(left, 1 - x, x)
     right = scipy("zeta")(2, y)
-    return np.where(left, -right + (np.pi / np.sin(np.pi * x)) ** 2, right).astype(input.dtype)
+    # The sine in the input's own type: near the poles its rounding decides, and PyTorch's has it.
+    sine = np.sin(np.pi * input).astype(np.float64)
+    return np.where(left, -right + (np.pi / sine) ** 2, right).astype(input.dtype)
 
 
 @op
@@ -257,8 +284,7 @@ class special_entr(Unary):
 
 
 def _xlog1py_vjp(g: Any, input: Any, other: Any) -> Any:
-    flat = (input == 0) & (other <= -1)
-    return g * ops.where(flat, 0, ops.log1p(ops.where(flat, 0, other)))
+    return ops.where((input == 0) & (other <= -1), 0, ops.special_xlog1py(g, other))
 
 
 @op
@@ -338,6 +364,8 @@ def polygamma_method(input: Tensor, n: int) -> Tensor:
 
 
 def _mvlgamma(input: Any, p: int) -> Any:
+    if not isinstance(p, int):
+        raise ArgumentError(f"mvlgamma: p must be an int, got {p!r}")
     if p < 1:
         raise ValueRangeError(f"mvlgamma: p must be at least 1, got {p}")
     total = p * (p - 1) / 4 * math.log(math.pi)

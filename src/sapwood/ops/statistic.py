@@ -44,9 +44,12 @@ def _cast(x: Any, like: Any, real: bool) -> Any:
 def variance_back(g: Any, input: Any, dim: Any, correction: float, keepdim: bool) -> Any:
     """Return the gradient of the variance."""
     dof = count(input.shape, dim) - correction
-    scale = 2 / dof if dof > 0 else float("inf" if dof else "nan")
     apart = input - ops.mean(input, dim, True)
-    return restore_dims(g * scale, input.shape, dim, keepdim) * apart
+    if dof <= 0:
+        at_mean = apart == 0
+        apart = ops.masked_fill(ops.masked_fill(apart, at_mean, float("nan")), ops.logical_not(at_mean), float("inf"))
+        dof = 2
+    return restore_dims(g * (2 / dof), input.shape, dim, keepdim) * apart
 
 
 class Spread(Reduction):

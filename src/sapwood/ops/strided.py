@@ -46,16 +46,36 @@ def move(a: ndarray, source: tuple[Any, ...], target: tuple[Any, ...], mean: str
     """
     start, end = _span(source, target)
     memory = np.zeros(end - start, a.dtype)
-    put = _places(source[0], source[1], source[2] - start)
-    take = _places(target[0], target[1], target[2] - start)
-    overlapping = put if mean == "source" else take
-    count = np.bincount(overlapping.ravel(), minlength=end - start)
-    if mean == "source" and (count > 1).any():
-        a = a / count[put].astype(a.real.dtype)
-    np.add.at(memory, put, a)
-    if mean == "target" and (count > 1).any():
-        memory /= np.maximum(count, 1).astype(memory.real.dtype)
-    return memory[take]
+    if not _overlaps(source):
+        _window(memory, source, start)[...] = a
+    else:
+        put = _places(source[0], source[1], source[2] - start)
+        if mean == "source":
+            a = a / np.bincount(put.ravel(), minlength=len(memory))[put].astype(a.real.dtype)
+        np.add.at(memory, put, a)
+    if mean == "target" and _overlaps(target):
+        take = _places(target[0], target[1], target[2] - start)
+        memory /= np.maximum(np.bincount(take.ravel(), minlength=len(memory)), 1).astype(memory.real.dtype)
+    return _window(memory, target, start).copy()
+
+
+def _overlaps(geometry: tuple[Any, ...]) -> bool:
+    """Return whether several elements of a geometry may lie in one place."""
+    reach = 0
+    for s, n in sorted((s, n) for n, s in zip(*geometry[:2]) if n > 1):
+        if s <= reach:
+            return True
+        reach += s * (n - 1)
+    return False
+
+
+def _window(memory: ndarray, geometry: tuple[Any, ...], start: int) -> ndarray:
+    """Look at one-dimensional memory, which begins at place `start`, as a geometry says."""
+    size, stride, offset = geometry
+    if 0 in size:
+        return np.empty(size, memory.dtype)
+    item = memory.itemsize
+    return ndarray(size, memory.dtype, memory, (offset - start) * item, tuple(s * item for s in stride))
 
 
 @op

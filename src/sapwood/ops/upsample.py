@@ -130,7 +130,9 @@ class resample(Movement):
             if weight is None:
                 out = out.take(index[:, 0], axis=dim)
                 continue
-            terms = [out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])]
+            terms = [
+                out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])
+            ]
             out = sum(terms[1:], terms[0])
         return _as_input(out, input)
 

@@ -152,22 +152,26 @@ def from_numbers(op: str, values: list[Any], dtype: Dtype | None, shape: tuple[i
 
 def _integers(op: str, values: list[Any], kinds: set[type], target: Dtype) -> Array:
     info = np.iinfo(target.numpy)
-    # PyTorch lets a negative number wrap around into an unsigned type as far as its magnitude fits.
+    # PyTorch lets a negative integer wrap around into an unsigned type as far as its magnitude fits.
     low = -int(info.max) if not target.is_signed and target.itemsize < 8 else int(info.min)
     if values:
         if float in kinds:
-            if not all(np.isfinite(v) for v in values):
-                raise ValueRangeError(f"{op}: {target.name} holds neither inf nor nan; ask for a floating-point dtype")
+            for v in values:
+                if isinstance(v, float) and not info.min <= v <= info.max:
+                    raise _too_large(op, v, target, info)
             values = [int(v) for v in values]
         least, most = min(values), max(values)
         if least < low or most > info.max:
-            worst = least if least < low else most
-            raise ValueRangeError(
-                f"{op}: {worst} does not fit {target.name}, which holds {info.min} to {info.max}; ask for a wider dtype"
-            )
+            raise _too_large(op, least if least < low else most, target, info)
         if low < 0 and not target.is_signed:
             return np.array(values, np.int64).astype(target.numpy)
     return np.array(values, target.numpy)
+
+
+def _too_large(op: str, value: Any, target: Dtype, info: Any) -> Exception:
+    return ValueRangeError(
+        f"{op}: {value} does not fit {target.name}, which holds {info.min} to {info.max}; ask for a wider dtype"
+    )
 
 
 def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype]:
@@ -178,7 +182,7 @@ def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype
         if isinstance(x, Tensor):
             if x._array.size != 1:
                 raise ShapeError(
-                    f"{op}: a tensor inside a sequence must have one element, got shape {x._array.shape}; use stack() or cat()"
+                    f"{op}: a tensor inside a sequence needs one element, got {x._array.shape}; use stack() or cat()"
                 )
             if x._node is not None:
                 warn_loss(op, "the tensors in the sequence require grad", "stack()")
@@ -189,7 +193,9 @@ def _unwrapped(op: str, values: list[Any], depth: int) -> tuple[list[Any], Dtype
             plain.append(float(x) if x.dtype.name == "bfloat16" else x.item())
         elif isinstance(x, bool | int | float | complex):
             found.append(dtypes.of_number(x))
-            plain.append(x if type(x) in _PLAIN else next(k for k in (bool, int, float, complex) if isinstance(x, k))(x))
+            plain.append(
+                x if type(x) in _PLAIN else next(k for k in (bool, int, float, complex) if isinstance(x, k))(x)
+            )
         else:
             kind = _NestedError if depth and not plain else DtypeError
             raise kind(f"{op}: numbers, or nested sequences of numbers, can become a tensor, got {type(x).__name__}")
@@ -220,13 +226,15 @@ def shareable(op: str, a: Array) -> Array:
     """
     dtypes.of_numpy(a.dtype)
     if not a.dtype.isnative:
-        raise ValueRangeError(f"{op}: the array's byte order is not this machine's; use a.astype(a.dtype.newbyteorder('='))")
+        raise ValueRangeError(
+            f"{op}: the array's byte order is not this machine's; use a.astype(a.dtype.newbyteorder('='))"
+        )
     for s in a.strides:
         if s < 0:
             raise ValueRangeError(f"{op}: the array has a negative stride {a.strides}; pass a.copy()")
         if s % a.itemsize:
             raise ValueRangeError(
-                f"{op}: the array's strides {a.strides} are not multiples of its {a.itemsize}-byte elements; pass a.copy()"
+                f"{op}: the strides {a.strides} are no multiples of the {a.itemsize} bytes of an element; pass a.copy()"
             )
     return a if type(a) is ndarray else np.asarray(a)
 
@@ -291,7 +299,7 @@ def sequence_size(op: str, size: Any) -> tuple[int, ...]:
 def _one_size(op: str, n: Any) -> int:
     if isinstance(n, bool | np.bool_) or not hasattr(n, "__index__") or (isinstance(n, np.ndarray) and n.ndim):
         raise ArgumentError(f"{op}: a size must be an int, got {type(n).__name__}")
-    return n.__index__()  # type: ignore[no-any-return]
+    return n.__index__()
 
 
 def integer(op: str, name: str, value: Any) -> int:
@@ -304,4 +312,4 @@ def integer(op: str, name: str, value: Any) -> int:
         return value
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise ArgumentError(f"{op}: {name} must be an int, got {type(value).__name__}")
-    return value.__index__()  # type: ignore[no-any-return]
+    return value.__index__()

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import ops
+from .. import dtypes, ops
 from ..dtypes import F32, F64, as_dtype
-from ..errors import DtypeError, ShapeError, ValueRangeError
+from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
 from .declare import Binary, Reduction, composite, op
 from .reduce import add_reduce, dims_of, is_narrow, one_dim, restore_dims
 
@@ -126,6 +126,9 @@ def norm(input: Any, p: Any = "fro", dim: Any = None, keepdim: bool = False, out
     Raises:
         ValueRangeError: `p` is another string.
     """
+    if isinstance(out, dtypes.dtype):
+        # The method has no out, and dtype in its place.
+        out, dtype = None, out
     if p == "nuc":
         return ops.linalg_matrix_norm(input, "nuc", (-2, -1) if dim is None else dim, keepdim, dtype=dtype)
     if p is None or p == "fro":
@@ -221,7 +224,7 @@ class logsumexp(Reduction):
 
     def canon(a, dim, keepdim):
         if dim is None:
-            dim = ()
+            raise ArgumentError("logsumexp: dim must be an int or several, got None")
         return dims_of("logsumexp", a, dim), keepdim
 
     def forward(input, dim, keepdim=False):

@@ -193,7 +193,7 @@ def reshape_as(input: Any, other: Tensor) -> Any:
 @composite(method=True)
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge dimensions `start_dim` to `end_dim` into one; the same tensor if there is nothing to merge."""
-    shape = tuple(input.shape)
+    shape = input._array.shape if isinstance(input, Tensor) else tuple(input.shape)
     if not shape:
         one_dim("flatten", start_dim, 0)
         return shaped(input, (1,))
@@ -287,6 +287,8 @@ class permute(View):
     reference = lambda input, dims: np.transpose(input, dims)
 
     def canon(a, dims):
+        if type(dims) is tuple and sorted(dims) == list(range(a.ndim)):
+            return (dims,)
         dims = ints("permute", "dims", dims)
         if len(dims) != a.ndim:
             raise ShapeError(f"permute: dims must name all {a.ndim} dimensions of the tensor, got {dims}")

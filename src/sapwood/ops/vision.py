@@ -213,10 +213,13 @@ def _fetch(flat: Any, index: list[Any], sizes: tuple[int, ...]) -> Any:
 def _cubic(t: Any) -> list[Any]:
     """Return the weights of the four neighbours of a position t beyond the second one."""
     a = -0.75
+
     def near(x: Any) -> Any:
         return ((a + 2) * x - (a + 3)) * x * x + 1
+
     def far(x: Any) -> Any:
         return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 

@@ -15,7 +15,9 @@ from .declare import composite
 from .values import Array, check_place, element_type, integer, leaf
 
 
-def _window(op: str, length: Any, periodic: bool, dtype: Any, device: Any, layout: Any, grad: bool, make: Any) -> Tensor:
+def _window(
+    op: str, length: Any, periodic: bool, dtype: Any, device: Any, layout: Any, grad: bool, make: Any
+) -> Tensor:
     """Return `make(i, n)`, i = 0 … n - 1, without its last value if `periodic`; lengths 0 and 1 are the same for all.
 
     Raises:
@@ -47,7 +49,7 @@ def hann_window(
     pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return 0.5 - 0.5·cos(2πi / (n - 1)); a periodic window leaves out the last of one element more."""
-    make = lambda i, n: _cosines(i, n, 0.5, 0.5)  # noqa: E731
+    make = lambda i, n: _cosines(i, n, 0.5, 0.5)
     return _window("hann_window", window_length, periodic, dtype, device, layout, requires_grad, make)
 
 
@@ -57,7 +59,7 @@ def hamming_window(
     layout: Any = None, device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return alpha - beta·cos(2πi / (n - 1)); a periodic window leaves out the last of one element more."""
-    make = lambda i, n: _cosines(i, n, alpha, beta)  # noqa: E731
+    make = lambda i, n: _cosines(i, n, alpha, beta)
     return _window("hamming_window", window_length, periodic, dtype, device, layout, requires_grad, make)
 
 
@@ -98,7 +100,7 @@ def kaiser_window(
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False,
 ) -> Tensor:  # fmt: skip
     """Return I0(beta·sqrt(1 - (2i / (n - 1) - 1)²)) / I0(beta), I0 the modified Bessel function of order 0."""
-    make: Callable[[Array, int], Array] = lambda i, n: _kaiser(i, n, float(beta))  # noqa: E731
+    make: Callable[[Array, int], Array] = lambda i, n: _kaiser(i, n, float(beta))
     return _window("kaiser_window", window_length, periodic, dtype, device, layout, requires_grad, make)
 
 

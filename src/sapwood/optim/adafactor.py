@@ -23,7 +23,8 @@ class Adafactor(Optimizer):
 
         β   = t^beta2_decay,    ρ = min(lr, 1/√t),    α = max(eps[1], rms(p)) · ρ
         p   = p (1 − lr · weight_decay)
-        matrices:  r += β (mean over columns of g² − r),  c += β (mean over rows of g² − c),  V = r c / max(mean r, eps[0])
+        matrices:  r += β (mean over columns of g² − r),  c += β (mean over rows of g² − c)
+                   V  = r c / max(mean r, eps[0])
         vectors:   V += β (g² − V)
         u   = g / max(√V, eps[0])
         p  −= α · u / max(1, rms(u) / d)
@@ -118,6 +119,13 @@ def _change(p: Array, g: Array, state: State, group: Group) -> None:
     eps1, eps2 = group["eps"]
     if eps1 is None:
         eps1 = 2.0 ** (1 - finfo(p.dtype)[1])
+    if p.dtype.itemsize == 2:  # compute in float32 and round once
+        wide, kept = p.astype(np.float32), {k: wrap(v._array.astype(np.float32)) for k, v in state.items()}
+        _change(wide, g.astype(np.float32), kept, {**group, "eps": (eps1, eps2)})
+        p[...] = wide
+        for key, value in kept.items():
+            state[key]._array[...] = value._array
+        return
     if group["maximize"]:
         g = -g
     lr, t = number(group["lr"]), advance(state)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import add, multiply, subtract
 
+from ..dtypes import get_default_dtype
 from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
@@ -76,8 +77,10 @@ class ASGD(Elementwise):
         t, lr, lambd = advance(state), number(group["lr"]), group["lambd"]
         eta, mu = state["eta"]._array, state["mu"]._array
         c = float(eta), float(mu), 1 - lambd * float(eta)
-        eta[...] = lr / (1 + lambd * lr * t) ** group["alpha"]
-        mu[...] = 1 / max(1, t - group["t0"])
+        # Rounded to the default dtype first: after loading, eta and mu have the dtype of the parameter.
+        default = get_default_dtype().numpy
+        eta[...] = np.array(lr / (1 + lambd * lr * t) ** group["alpha"], default)
+        mu[...] = np.array(1 / max(1, t - group["t0"]), default)
         return c
 
     @staticmethod

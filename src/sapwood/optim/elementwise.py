@@ -61,14 +61,14 @@ class Elementwise(Optimizer):
 
     def _begin(self, p: Array, group: Group) -> State:
         """Return the state of a parameter before its first step."""
-        return {}
+        raise NotImplementedError
 
     def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
         """Count the step and return the scalars of the rule; `fresh` at the first step of a parameter."""
         raise NotImplementedError
 
     def _decay(self, group: Group) -> tuple[float, float]:
-        """Return (L2, factor): what is added to the gradient per unit of parameter, and what the parameter shrinks by."""
+        """Return (L2, factor): added to the gradient per unit of parameter, and what the parameter shrinks by."""
         return number(group["weight_decay"]), 1.0
 
     @staticmethod
@@ -126,6 +126,13 @@ class Elementwise(Optimizer):
             for part in ("real", "imag"):
                 parts = [getattr(a, part) for a in (p, g, *slots)]
                 self._apply(parts[0], parts[1], parts[2:], c, l2, shrink, maximize)
+            return
+        if p.dtype.itemsize == 2:
+            # In 16 bits 0.999 would round to 1 and small steps to nothing: compute in float32 and round once.
+            wide = [a.astype(np.float32) for a in (p, g, *slots)]
+            self._apply(wide[0], wide[1], wide[2:], c, l2, shrink, maximize)
+            for narrow, result in zip((p, *slots), (wide[0], *wide[2:])):
+                narrow[...] = result
             return
         if p.size <= PIECE or not all(a.flags.c_contiguous for a in (p, g, *slots)):
             self._piece(p, g, slots, c, l2, shrink, maximize)

@@ -10,7 +10,6 @@ import numpy as np
 from ..alias import stamp
 from ..autograd.mode import enable_grad
 from ..errors import ValueRangeError
-from ..tensor import Tensor, wrap
 from .linesearch import strong_wolfe
 from .optimizer import Optimizer
 from .options import at_least_zero, number
@@ -140,7 +139,9 @@ class LBFGS(Optimizer):
                 break
             calls = 0
             if group["line_search_fn"] is not None:
-                loss, g, length, calls = self._search(evaluate, length, d, loss, g, slope, group["max_eval"] - evaluations)
+                loss, g, length, calls = self._search(
+                    evaluate, length, d, loss, g, slope, group["max_eval"] - evaluations
+                )
                 history.length = length
                 self._move(length, d)
             else:

@@ -101,6 +101,11 @@ class Muon(Optimizer):
 
 
 def _change(p: Array, g: Array, buffer: Array, group: Group) -> None:
+    if p.dtype.itemsize == 2:  # compute in float32 and round once
+        wide = p.astype(np.float32), buffer.astype(np.float32)
+        _change(wide[0], g.astype(np.float32), wide[1], group)
+        p[...], buffer[...] = wide
+        return
     lr, momentum = number(group["lr"]), group["momentum"]
     buffer += (g - buffer) * (1 - momentum)
     # Written from the nearer end, as a linear interpolation is where its weight is above one half.
@@ -112,7 +117,7 @@ def _change(p: Array, g: Array, buffer: Array, group: Group) -> None:
     else:
         scale = math.sqrt(max(1, rows / columns))
     np.multiply(p, 1 - lr * group["weight_decay"], out=p)
-    p -= (update * (lr * scale)).astype(p.dtype)
+    np.subtract(p, update * (lr * scale), out=p, casting="same_kind")
 
 
 def orthogonalized(x: Array, coefficients: tuple[float, float, float], steps: int, eps: float) -> Array:

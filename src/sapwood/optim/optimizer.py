@@ -265,7 +265,7 @@ def _adopted(value: Any, p: Tensor, key: str | None) -> Any:
     """Return a copy of saved state, its floating-point tensors in the dtype of the parameter (but for the counter)."""
     if isinstance(value, Tensor):
         array = value._array
-        cast = key != "step" and p._array.dtype.kind not in "biu"
+        cast = key != "step" and p._array.dtype.kind not in "biuc"
         return wrap(array.astype(p._array.dtype if cast else array.dtype, copy=True))
     if isinstance(value, dict):
         return {k: _adopted(v, p, k) for k, v in value.items()}

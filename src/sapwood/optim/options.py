@@ -24,9 +24,7 @@ def check_betas(op: str, betas: Any) -> None:
             raise ValueRangeError(f"{op}: betas[{i}] must lie in [0, 1), got {beta}")
 
 
-def check_way(
-    op: str, *, foreach: bool | None = None, fused: bool | None = None, differentiable: bool = False
-) -> None:
+def check_way(op: str, *, foreach: bool | None = None, fused: bool | None = None, differentiable: bool = False) -> None:
     """Raise for choices of implementation that exclude each other or that are not there.
 
     There is one implementation here, so `foreach`, `fused` and `capturable` choose nothing; they are accepted so that

@@ -37,22 +37,23 @@ def sincos(x: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.floa
     return z.imag, z.real
 
 
-def fma64(a: NDArray[np.float64], b: float, c: float) -> NDArray[np.float64]:
-    """Return a·b + c with a single rounding: (n,), float64.
+def fma64(a: NDArray[np.float64], b: float, c: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a·b + c, c a number or (n,), with a single rounding: (n,), float64.
 
     The product and the sum are split into value and error; the error is rounded to odd, so that the last addition
     rounds as if it were the only one.
 
     Reference: Boldo and Melquiond, Emulation of FMA and correctly rounded sums, IEEE Trans. Computers 57 (2008).
     """
-    if b == 1.0 and c == 0.0:
+    if b == 1.0 and np.ndim(c) == 0 and c == 0.0:
         return a
     if a.size > _BATCH:
-        return np.concatenate([fma64(a[i : i + _BATCH], b, c) for i in range(0, a.size, _BATCH)])
+        parts = [slice(i, i + _BATCH) for i in range(0, a.size, _BATCH)]
+        return np.concatenate([fma64(a[i], b, c[i] if isinstance(c, np.ndarray) else c) for i in parts])
     with np.errstate(all="ignore"):
         product, below = _two_product(a, np.float64(b))
         plain = product + c
-        high, low = _two_sum(product, np.full_like(product, c))
+        high, low = _two_sum(product, np.broadcast_to(np.asarray(c, np.float64), product.shape))
         tail, rest = _two_sum(low, below)
         bits = tail.view(np.int64)
         nudge = (rest != 0) & ((bits & 1) == 0)

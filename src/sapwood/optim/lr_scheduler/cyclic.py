@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import ValueRangeError
 from ..optimizer import Optimizer
-from .scheduler import LRScheduler, check_optimizer, per_group, set_value, state_of, warn_epoch
+from .scheduler import LRScheduler, check_optimizer, per_group, set_value, state_of
 
 Rates = list[Any]
 

@@ -27,7 +27,8 @@ class _ByFunction(LRScheduler):
         given = list(lr_lambda) if isinstance(lr_lambda, (list, tuple)) else [lr_lambda] * count
         if len(given) != count:
             raise ValueRangeError(
-                f"{type(self).__name__}: expected one function for each of the {count} parameter groups, got {len(given)}"
+                f"{type(self).__name__}: expected one function for each of the {count} parameter groups, got "
+                f"{len(given)}"
             )
         for function in given:
             if not callable(function):
