@@ -202,7 +202,7 @@ class CrossMapLRN2d(_AcrossChannels):
         padded: Any = F.pad(input * input, (0, 0, 0, 0, before - 1, before - 1))  # type: ignore[operator]
         channels = input.size(1)
         total = sum(padded[:, i : i + channels] for i in range(2 * before - 1))
-        out: Tensor = input * (total * (self.alpha / self.size) + self.k) ** -self.beta  # type: ignore[operator]
+        out: Tensor = input * (total * (self.alpha / self.size) + self.k) ** -self.beta
         return out
 
 

@@ -55,7 +55,10 @@ class Stateful(Converted):
             keep_vars: give the parameters themselves, not detached tensors.
         """
         if args:
-            destination, prefix, keep_vars = (*args, *(destination, prefix, keep_vars)[len(args) :])
+            given = dict(zip(("destination", "prefix", "keep_vars"), args))
+            destination = given.get("destination", destination)
+            prefix = given.get("prefix", prefix)
+            keep_vars = given.get("keep_vars", keep_vars)
         if destination is None:
             destination = OrderedDict()
             destination._metadata = OrderedDict()

@@ -11,7 +11,7 @@ from ...errors import ValueRangeError
 from ...tensor import Tensor
 
 _Packed = namedtuple(
-    "PackedSequence", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"], defaults=(None, None, None)
+    "_Packed", ["data", "batch_sizes", "sorted_indices", "unsorted_indices"], defaults=(None, None, None)
 )
 
 
