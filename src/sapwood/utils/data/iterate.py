@@ -217,7 +217,7 @@ class MultiProcess(LoaderIterator):
             return self._order.popleft()
         waiting = {w.conn: w for w in self._workers if w.owes}
         ready = wait([*waiting, *(w.process.sentinel for w in waiting.values())], self._loader.timeout or None)
-        worker = next((waiting[r] for r in ready if r in waiting), self._order[0])  # type: ignore[index]
+        worker = next((waiting[r] for r in ready if r in waiting), self._order[0])
         self._order.remove(worker)
         return worker
 
