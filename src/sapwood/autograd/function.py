@@ -40,9 +40,9 @@ class FunctionNode(Node):
         "__dict__",
         "_dirty",
         "_fixed",
+        "_live",
         "_materialize",
         "_non_differentiable",
-        "_live",
         "_to_save",
         "needs_input_grad",
     )

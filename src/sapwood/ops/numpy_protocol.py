@@ -18,7 +18,7 @@ from .. import ops as _package
 from ..errors import ArgumentError, DtypeError, GradError
 from ..tensor import Tensor, wrap
 from .declare import public, registry
-from .slow import write_out
+from .out import write_out
 
 ops: Any = _package
 _ufuncs: dict[Any, Any] = {}
