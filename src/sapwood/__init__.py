@@ -164,10 +164,15 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as problem:
             if problem.name != f"{__name__}.{name}":
                 raise
+    if not name.startswith("__"):
+        ops.complete()
+        if name in globals():
+            return globals()[name]
     raise AttributeError(f"module 'sapwood' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
+    ops.complete()
     return sorted(n for n in {*globals(), *_LAZY} if not n.startswith("_") or n == "__version__")
 
 
