@@ -12,10 +12,12 @@ import pytest
 import sapwood
 from sapwood import ops
 from sapwood.ops.declare import methods, public, registry
+from sapwood.ops.later import METHODS
 from sapwood.tensor import Tensor
 
+sapwood.ops.complete()
 FAMILIES = sorted(p.stem for p in Path(ops.__file__).parent.glob("*.py") if p.stem != "__init__")
-MACHINERY = {"call", "declare", "inplace", "install", "numpy_protocol", "returns", "sizes", "slow"}
+MACHINERY = {"call", "declare", "inplace", "install", "later", "numpy_protocol", "out", "returns", "sizes", "slow"}
 
 
 def first_line(thing):
@@ -65,6 +67,8 @@ def test_the_list_of_families_is_sorted_and_complete():
         if isinstance(node, ast.ImportFrom) and node.level == 1 and node.module is None
     )
     assert named == sorted(named)
+    assert list(METHODS) == sorted(METHODS)
+    named += METHODS
     declared = {o.__module__.rpartition(".")[2] for o in registry.values()}
     assert declared <= set(named)
     assert set(named) | MACHINERY | imported_by(named) == set(FAMILIES) | MACHINERY

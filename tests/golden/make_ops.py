@@ -23,6 +23,7 @@ import sapwood
 from sapwood.ops.declare import input_names, registry
 from sapwood.testing.sampling import cotangent, varied
 
+sapwood.ops.complete()
 aten = torch.ops.aten
 
 
@@ -86,8 +87,18 @@ def _ctc(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity
     return F.ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, "none", zero_infinity)
 
 
-def _batch_norm(input, weight, bias, running_mean, running_var, training, eps):
-    return F.batch_norm(input, running_mean, running_var, weight, bias, training, 0.0, eps)
+def _batch_norm(input, weight, bias, mean, var, training, eps):
+    mean, var = (None, None) if training else (mean.detach(), var.detach())
+    return F.batch_norm(input, mean, var, weight, bias, training, 0.0, eps)
+
+
+def _per_channel(input):
+    return (0, *range(2, input.ndim))
+
+
+def _channel_variance(input, mean):
+    d = input - mean.reshape((-1,) + (1,) * (input.ndim - 2))
+    return (d * d).mean(_per_channel(input)).detach()
 
 
 def _elu(input, alpha=1.0, scale=1.0, input_scale=1.0):
@@ -140,6 +151,9 @@ TORCH = {
     "bag_reduction": _bag,
     "batch_norm_of": _batch_norm,
     "block_diagonal": lambda tensors: torch.block_diag(*tensors),
+    "celu_over": F.celu,
+    "channel_mean": lambda input: input.mean(_per_channel(input)).detach(),
+    "channel_variance": _channel_variance,
     "circular_pad": lambda input, pad, mode: F.pad(input, pad, mode),
     "clamp_min_number": torch.clamp_min,
     "col2im": aten.col2im,
@@ -149,6 +163,7 @@ TORCH = {
     "div_number": torch.div,
     "div_rounded": torch.div,
     "elu": _elu,
+    "elu_over": _elu,
     "fill_over": aten.fill,
     "fractional_max_pool": lambda input, samples, kernel, out: F.fractional_max_pool2d_with_indices(
         input,
@@ -166,6 +181,8 @@ TORCH = {
     "index_fill_value": torch.index_fill,
     "index_pad": lambda input, pad, mode: F.pad(input, pad, mode),
     "index_put_at": _put_at,
+    "layer_norm_of": F.layer_norm,
+    "leaky_relu_over": F.leaky_relu,
     "leaky_relu_backward": lambda g, input, slope: aten.leaky_relu_backward(g, input, slope, False),
     "log_softmax_of": torch.log_softmax,
     "masked_fill_tensor": torch.masked_fill,
@@ -176,7 +193,7 @@ TORCH = {
     "max_unpool": lambda input, indices, size: aten.max_unpool2d(input, indices, size),
     "median_all": torch.median,
     "min_all": torch.min,
-    "moving_average": lambda input, value, momentum: momentum * value + (1 - momentum) * input,
+    "moving_average": lambda input, value, momentum, factor: value * factor * momentum + (1 - momentum) * input,
     "mul_number": torch.mul,
     "nanmedian_all": torch.nanmedian,
     "norm_of_difference": lambda input, ord, dim: torch.linalg.vector_norm(input, ord, dim),
@@ -186,6 +203,7 @@ TORCH = {
     "reshape_alias": torch.reshape,
     "restore_dims": _restore_dims,
     "reverse_cumsum": lambda input, dim: input.flip(dim).cumsum(dim).flip(dim) if input.ndim else input.clone(),
+    "rrelu_over": lambda input, noise, low, high, training: F.rrelu(input, low, high, training),
     "rrelu_with_noise": lambda input, noise, low, high, training: F.rrelu(input, low, high, training),
     "safe_softmax": aten._safe_softmax,
     "scatter_combine": lambda input, dim, index, src, reduce: torch.scatter(input, dim, index, src, reduce=reduce),
@@ -197,6 +215,7 @@ TORCH = {
     "slice": aten.slice,
     "slice_backward": aten.slice_backward,
     "softmax_of": torch.softmax,
+    "threshold_over": F.threshold,
     "threshold_backward": aten.threshold_backward,
     "to_copy": lambda input, dtype: input.to(dtype, copy=True),
     "trace_back": lambda input, shape: torch.eye(*shape, dtype=input.dtype) * input,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import sapwood  # noqa: F401 - declares the ops
+import sapwood
 from sapwood.ops.declare import registry, todo
 from sapwood.testing import laws
 
+sapwood.ops.complete()
 OPS = sorted(registry)
 DIFFERENTIABLE = [n for n in OPS if registry[n].vjp is not None or any(v not in (None, todo) for v in registry[n].vjps)]
 SMOOTH = [n for n in DIFFERENTIABLE if registry[n].smooth]

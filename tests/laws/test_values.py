@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import sapwood  # noqa: F401 - declares the ops
+import sapwood
 from sapwood.autograd import grad
 from sapwood.errors import MissingError
 from sapwood.ops.declare import registry
 from sapwood.tensor import wrap
 from sapwood.testing import laws, sampling
 
+sapwood.ops.complete()
 GOLDEN = Path(__file__).parents[1] / "golden"
 sys.path.insert(0, str(GOLDEN))
 from op_cases import cases, fingerprint  # noqa: E402

@@ -13,6 +13,8 @@ import pytest
 import sapwood
 from sapwood.ops.declare import methods, public, registry
 
+sapwood.ops.complete()
+
 
 def modules():
     """Return the names of all modules of the package but the command line."""

@@ -53,7 +53,7 @@ def test_scheduler_sets_pytorchs_rates(i):
     assert set(keys) - private == set(STORED["schedulers"][i]["keys"]) - private
 
 
-@pytest.mark.parametrize("name", ["Adam", "SGD", "NAdam", "Adafactor"])
+@pytest.mark.parametrize("name", ["Adam", "SGD", "RAdam", "Adafactor"])
 def test_saved_state_continues_to_the_bit(name):
     options = {"momentum": 0.9} if name == "SGD" else {}
     whole, _ = train(sapwood.tensor, optim, name, options)
@@ -151,7 +151,7 @@ def test_lbfgs_finds_the_minimum_of_rosenbrocks_function(search):
         loss.backward()
         return loss
 
-    for _ in range(4):
+    for _ in range(4 if search else 40):  # fixed steps of 0.05 are slow
         o.step(closure)
     np.testing.assert_allclose(p.tolist(), [1, 1], atol=1e-4)
 

@@ -213,7 +213,10 @@ def repair(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any], node: Any = Non
     """
     tensor = not isinstance(g, ndarray | np.generic)
     a = g._array if tensor else g
-    if a.shape != shape:
+    if not tensor and a.size and shape.count(1) == len(shape) <= a.ndim and a.ndim:
+        # Down to one element, the commonest case.
+        g = a = add.reduce(a, None).reshape(shape)
+    elif a.shape != shape:
         extra = a.ndim - len(shape)
         dims = tuple(range(extra)) + tuple(
             i + extra for i, n in enumerate(shape) if extra >= 0 and n == 1 and a.shape[i + extra] != 1

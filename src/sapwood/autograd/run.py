@@ -167,9 +167,9 @@ def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: 
         grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
         for i in range(n)
     ]
-    from .. import ops
+    from ..ops.declare import public
 
-    return tuple(None if column[0] is None else ops.stack(list(column)) for column in zip(*rows))
+    return tuple(None if column[0] is None else public["stack"](list(column)) for column in zip(*rows))
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:

@@ -95,7 +95,7 @@ class Hardtanh(_Activation):
     """
 
     __constants__ = ["min_val", "max_val", "inplace"]
-    _shown = ("min_val", "max_val")
+    _shown: tuple[str, ...] = ("min_val", "max_val")
 
     def __init__(
         self,

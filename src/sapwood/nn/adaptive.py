@@ -84,8 +84,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError(
                 f"AdaptiveLogSoftmaxWithLoss: {input_.size(0)} inputs and {target_.size(0)} targets do not fit together"
             )
-        x: Any = input_ if target_.dim() else input_.unsqueeze(0)  # type: ignore[attr-defined]
-        target: Any = target_ if target_.dim() else target_.unsqueeze(0)  # type: ignore[attr-defined]
+        x: Any = input_ if target_.dim() else input_.unsqueeze(0)
+        target: Any = target_ if target_.dim() else target_.unsqueeze(0)
         if bool(((target < 0) | (target >= self.n_classes)).any()):
             raise RuntimeError(f"AdaptiveLogSoftmaxWithLoss: targets must lie in [0, {self.n_classes - 1}]")
         # The head knows the frequent classes and, in the places after them, the clusters of the others.
@@ -96,18 +96,20 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             if rows.numel() == 0:
                 continue
             in_head[rows] = self.shortlist_size + i
-            log_p = F.log_softmax(self.tail[i](x.index_select(0, rows)), dim=1)
+            log_p: Any = F.log_softmax(self.tail[i](x.index_select(0, rows)), dim=1)
             local = (target.index_select(0, rows) - low).unsqueeze(1)
             parts.append((rows, log_p.gather(1, local).squeeze(1)))
-        output = F.log_softmax(self.head(x), dim=1).gather(1, in_head.unsqueeze(1)).squeeze(1)
+        below: Any = ops.zeros(target.size(0), dtype=x.dtype)
         for rows, log_p in parts:
-            output = output.index_add(0, rows, log_p)
+            below = below.index_copy(0, rows, log_p)
+        in_all: Any = F.log_softmax(self.head(x), dim=1)
+        output = below + in_all.gather(1, in_head.unsqueeze(1)).squeeze(1)
         loss = (-output).mean()
         return _ASMoutput(output if target_.dim() else output.squeeze(0), loss)
 
     def log_prob(self, input: Tensor) -> Tensor:
         """Return the log-probabilities of all classes, (N, n_classes)."""
-        head = F.log_softmax(self.head(input), dim=1)
+        head: Any = F.log_softmax(self.head(input), dim=1)
         parts = [head[:, : self.shortlist_size]]
         for i, cluster in enumerate(self.tail):
             at = self.shortlist_size + i
@@ -120,6 +122,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         found: Any = self.head(input).argmax(dim=1)
         rare = found >= self.shortlist_size
         if bool(rare.any()):
-            found[rare] = self.log_prob(input[rare]).argmax(dim=1)  # type: ignore[index,attr-defined]
+            found[rare] = self.log_prob(input[rare]).argmax(dim=1)
         out: Tensor = found
         return out

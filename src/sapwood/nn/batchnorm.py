@@ -220,6 +220,7 @@ class _InstanceNorm(_NormBase):
     def forward(self, input: Tensor) -> Tensor:
         """Return the normalised (N, C, …) or (C, …)."""
         self._check_input_dim(input)
+        x: Any = input
         single = self._get_no_batch_dim()
         channels = input.size(input.dim() - single)
         if channels != self.num_features:
@@ -228,11 +229,11 @@ class _InstanceNorm(_NormBase):
                 raise ValueError(text)
             warnings.warn(f"{text}; without affine the number is not used", stacklevel=2)
         if input.dim() == single:
-            return self._apply_instance_norm(input.unsqueeze(0)).squeeze(0)  # type: ignore[attr-defined,no-any-return]
+            return self._apply_instance_norm(x.unsqueeze(0)).squeeze(0)
         return self._apply_instance_norm(input)
 
-    def _apply_instance_norm(self, input: Tensor) -> Tensor:
-        out: Tensor = F.instance_norm(
+    def _apply_instance_norm(self, input: Tensor) -> Any:
+        out: Any = F.instance_norm(
             input,
             self.running_mean,
             self.running_var,

@@ -45,7 +45,7 @@ class _Numbered(Module):
     def pop(self, key: Any) -> Any:
         """Remove the module at `key` and return it."""
         found = self[key]  # type: ignore[index]
-        del self[key]  # type: ignore[attr-defined]
+        del self[key]
         return found
 
 

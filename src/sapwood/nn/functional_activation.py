@@ -43,32 +43,32 @@ def hardtanh_(input: Tensor, min_val: float = -1.0, max_val: float = 1.0) -> Ten
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """Replace elements that do not exceed `threshold` by `value`."""
-    return over(ops.threshold, input, threshold, value) if inplace else ops.threshold(input, threshold, value)
+    return over(ops.threshold_over, input, threshold, value) if inplace else ops.threshold(input, threshold, value)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """Scale negative elements by `negative_slope`."""
-    return over(ops.leaky_relu, input, negative_slope) if inplace else ops.leaky_relu(input, negative_slope)
+    return over(ops.leaky_relu_over, input, negative_slope) if inplace else ops.leaky_relu(input, negative_slope)
 
 
 def leaky_relu_(input: Tensor, negative_slope: float = 0.01) -> Tensor:
     """Scale negative elements by `negative_slope`, in place."""
-    return over(ops.leaky_relu, input, negative_slope)
+    return over(ops.leaky_relu_over, input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Replace negative elements by alpha · (exp(input) - 1)."""
-    return over(ops.elu, input, alpha, 1, 1) if inplace else ops.elu(input, alpha)
+    return over(ops.elu_over, input, alpha, 1, 1) if inplace else ops.elu(input, alpha)
 
 
 def elu_(input: Tensor, alpha: float = 1.0) -> Tensor:
     """Replace negative elements by alpha · (exp(input) - 1), in place."""
-    return over(ops.elu, input, alpha, 1, 1)
+    return over(ops.elu_over, input, alpha, 1, 1)
 
 
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Replace negative elements by alpha · (exp(input / alpha) - 1)."""
-    return over(ops.celu, input, alpha) if inplace else ops.celu(input, alpha)
+    return over(ops.celu_over, input, alpha) if inplace else ops.celu(input, alpha)
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -128,7 +128,7 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
     return ops.glu(input, dim)
 
 
-# -- softmax ------------------------------------------------------------------------------------------------------------
+# -- softmax -----------------------------------------------------------------------------------------------------------
 
 
 def _implicit(name: str, ndim: int, dim: int | None, level: int) -> int:
@@ -171,9 +171,11 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
     soft = ops.softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft
-    top = np.expand_dims(np.argmax(soft._array, axis=dim), dim)
     one_hot = np.zeros_like(soft._array)
-    np.put_along_axis(one_hot, top, 1, dim)
+    if one_hot.ndim:
+        np.put_along_axis(one_hot, np.expand_dims(np.argmax(soft._array, axis=dim), dim), 1, dim)
+    else:
+        one_hot[...] = 1
     return wrap(one_hot) - soft.detach() + soft
 
 

@@ -87,7 +87,7 @@ def instance_norm(
     return ops.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps)
 
 
-# -- dropout ------------------------------------------------------------------------------------------------------------
+# -- dropout -----------------------------------------------------------------------------------------------------------
 
 
 def _probability(name: str, p: float) -> None:
@@ -158,7 +158,7 @@ def _single(input: Tensor, batched: int, p: float, training: bool, inplace: bool
     return ops.squeeze(_features(ops.unsqueeze(input, 0), p, training, False), 0)
 
 
-# -- resampling ---------------------------------------------------------------------------------------------------------
+# -- resampling --------------------------------------------------------------------------------------------------------
 
 
 def upsample(

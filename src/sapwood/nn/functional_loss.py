@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 from .. import ops
@@ -12,14 +11,13 @@ from ..autograd.mode import no_grad
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..ops import loss, loss_more
 from ..ops.loss import REDUCTIONS, reduced, reduction_name
-from ..ops.loss_more import cosine_similarity, ctc_loss as _ctc_loss, pairwise_distance
 from ..tensor import Tensor
 
 Bool = bool | None
 Maybe = Tensor | None
 
 
-def _reduction(name: str, size_average: Bool, reduce: Bool, reduction: str) -> str:
+def chosen_reduction(name: str, size_average: Bool, reduce: Bool, reduction: str) -> str:
     """Return the reduction that the arguments mean together."""
     if size_average is not None or reduce is not None:
         reduction = "none" if reduce is False else "sum" if size_average is False else "mean"
@@ -63,7 +61,7 @@ def mse_loss(
     weight: Maybe = None,
 ) -> Tensor:
     """Return the squared error (input - target)²."""
-    reduction = _reduction("mse_loss", size_average, reduce, reduction)
+    reduction = chosen_reduction("mse_loss", size_average, reduce, reduction)
     input, target = _pair("mse_loss", input, target)
     if weight is None:
         return loss.mse_loss(input, target, reduction)
@@ -79,7 +77,7 @@ def l1_loss(
     weight: Maybe = None,
 ) -> Tensor:
     """Return the absolute error |input - target|."""
-    reduction = _reduction("l1_loss", size_average, reduce, reduction)
+    reduction = chosen_reduction("l1_loss", size_average, reduce, reduction)
     input, target = _pair("l1_loss", input, target)
     terms = ops.abs(input - target)
     return reduced(terms, reduction) if weight is None else _weighted("l1_loss", terms, weight, reduction)
@@ -94,7 +92,7 @@ def smooth_l1_loss(
     beta: float = 1.0,
 ) -> Tensor:
     """Return the squared error up to `beta`, the absolute error beyond."""
-    reduction = _reduction("smooth_l1_loss", size_average, reduce, reduction)
+    reduction = chosen_reduction("smooth_l1_loss", size_average, reduce, reduction)
     input, target = _pair("smooth_l1_loss", input, target)
     if beta == 0:
         return reduced(ops.abs(input - target), reduction)
@@ -105,7 +103,7 @@ def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Maybe = None
 ) -> Tensor:
     """Return half the squared error up to `delta`, a straight line beyond."""
-    reduction = _reduction("huber_loss", None, None, reduction)
+    reduction = chosen_reduction("huber_loss", None, None, reduction)
     input, target = _pair("huber_loss", input, target)
     if weight is None:
         return loss.huber_loss(input, target, reduction, delta)
@@ -115,7 +113,7 @@ def huber_loss(
     return reduced(terms * weight, reduction)
 
 
-# -- classes ------------------------------------------------------------------------------------------------------------
+# -- classes -----------------------------------------------------------------------------------------------------------
 
 
 def nll_loss(
@@ -135,7 +133,7 @@ def nll_loss(
         weight: (C), a factor per class.
         ignore_index: targets of this value count nothing.
     """
-    return _nll(input, target, weight, _reduction("nll_loss", size_average, reduce, reduction), ignore_index)
+    return _nll(input, target, weight, chosen_reduction("nll_loss", size_average, reduce, reduction), ignore_index)
 
 
 def _nll(input: Tensor, target: Tensor, weight: Maybe, reduction: str, ignore_index: int) -> Tensor:
@@ -171,7 +169,7 @@ def cross_entropy(
         ignore_index: target indices of this value count nothing.
         label_smoothing: the share of each target that is spread over all classes.
     """
-    reduction = _reduction("cross_entropy", size_average, reduce, reduction)
+    reduction = chosen_reduction("cross_entropy", size_average, reduce, reduction)
     if not 0 <= label_smoothing <= 1:
         raise ValueRangeError(f"cross_entropy: label_smoothing must lie in [0, 1], got {label_smoothing}")
     log = ops.log_softmax(input, 0 if input.dim() < 2 else 1)
@@ -193,7 +191,7 @@ def _smooth(log: Tensor, target: Tensor, weight: Maybe, reduction: str, ignore_i
     """Return the loss against every class at once, where the target is not ignored."""
     dim = 0 if log.dim() < 2 else 1
     terms = -ops.sum(log if weight is None else log * _over_classes(weight, log.dim()), dim)
-    ignored = target == ignore_index
+    ignored = target.eq(ignore_index)
     terms = ops.masked_fill(terms, ignored, 0.0)
     if reduction != "mean":
         return reduced(terms, reduction)
@@ -234,7 +232,7 @@ def binary_cross_entropy(
     reduction: str = "mean",
 ) -> Tensor:
     """Return the cross entropy between probabilities; logarithms are bounded below by -100."""
-    reduction = _reduction("binary_cross_entropy", size_average, reduce, reduction)
+    reduction = chosen_reduction("binary_cross_entropy", size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ShapeError(
             f"binary_cross_entropy: target must have the input's shape {tuple(input.shape)}, got {tuple(target.shape)}"
@@ -258,7 +256,7 @@ def binary_cross_entropy_with_logits(
     Args:
         pos_weight: broadcasts to target; a factor on the loss of positive targets.
     """
-    reduction = _reduction("binary_cross_entropy_with_logits", size_average, reduce, reduction)
+    reduction = chosen_reduction("binary_cross_entropy_with_logits", size_average, reduce, reduction)
     if target.shape != input.shape:
         raise ShapeError(
             f"binary_cross_entropy_with_logits: target must have the input's shape {tuple(input.shape)}, got "
@@ -267,7 +265,7 @@ def binary_cross_entropy_with_logits(
     return loss.binary_cross_entropy_with_logits(input, target, weight, pos_weight, reduction)
 
 
-# -- distributions ------------------------------------------------------------------------------------------------------
+# -- distributions -----------------------------------------------------------------------------------------------------
 
 
 def kl_div(
@@ -291,7 +289,7 @@ def kl_div(
             stacklevel=2,
         )
     batch = reduction == "batchmean" and size_average is None and reduce is None
-    kind = "sum" if batch else _reduction("kl_div", size_average, reduce, reduction)
+    kind = "sum" if batch else chosen_reduction("kl_div", size_average, reduce, reduction)
     total = loss_more.kl_div(input, target, kind, log_target=log_target)
     return total / input.shape[0] if batch and input.dim() else total
 
@@ -312,7 +310,7 @@ def poisson_nll_loss(
         log_input: whether input is the logarithm of the rate.
         full: add Stirling's approximation of the term that depends on target alone.
     """
-    kind = _reduction("poisson_nll_loss", size_average, reduce, reduction)
+    kind = chosen_reduction("poisson_nll_loss", size_average, reduce, reduction)
     return loss_more.poisson_nll_loss(input, target, log_input, full, eps, kind)
 
 
@@ -342,7 +340,7 @@ def gaussian_nll_loss(
             var = ops.unsqueeze(var, -1)
         elif not (var.dim() == len(shape) and all(a in (b, 1) for a, b in zip(var.shape, shape))):
             raise ShapeError(f"gaussian_nll_loss: var {tuple(var.shape)} does not fit input {shape}")
-    reduction = _reduction("gaussian_nll_loss", None, None, reduction)
+    reduction = chosen_reduction("gaussian_nll_loss", None, None, reduction)
     var = ops.clone(var)
     # The bound changes the value only: gradients reach var as if it were not there.
     with no_grad():
@@ -351,182 +349,17 @@ def gaussian_nll_loss(
     return reduced(terms + 0.5 * math.log(2 * math.pi) if full else terms, reduction)
 
 
-# -- margins ------------------------------------------------------------------------------------------------------------
-
-
-def soft_margin_loss(
-    input: Tensor, target: Tensor, size_average: Bool = None, reduce: Bool = None, reduction: str = "mean"
-) -> Tensor:
-    """Return log(1 + exp(-target · input)) for targets of 1 and -1."""
-    return loss.soft_margin_loss(input, target, _reduction("soft_margin_loss", size_average, reduce, reduction))
-
-
-def hinge_embedding_loss(
-    input: Tensor,
-    target: Tensor,
-    margin: float = 1.0,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return `input` where target is 1, max(0, margin - input) where it is -1."""
-    kind = _reduction("hinge_embedding_loss", size_average, reduce, reduction)
-    return loss_more.hinge_embedding_loss(input, target, margin, kind)
-
-
-def margin_ranking_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return max(0, -target · (input1 - input2) + margin)."""
-    kind = _reduction("margin_ranking_loss", size_average, reduce, reduction)
-    return loss_more.margin_ranking_loss(input1, input2, target, margin, kind)
-
-
-def cosine_embedding_loss(
-    input1: Tensor,
-    input2: Tensor,
-    target: Tensor,
-    margin: float = 0,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return 1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
-    kind = _reduction("cosine_embedding_loss", size_average, reduce, reduction)
-    return loss_more.cosine_embedding_loss(input1, input2, target, margin, kind)
-
-
-def multi_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    p: int = 1,
-    margin: float = 1.0,
-    weight: Maybe = None,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return the mean over classes of max(0, margin - input[target] + input[class]) to the power p."""
-    kind = _reduction("multi_margin_loss", size_average, reduce, reduction)
-    if p not in (1, 2):
-        raise ValueRangeError(f"multi_margin_loss: p must be 1 or 2, got {p}")
-    if weight is not None and weight.dim() != 1:
-        raise ShapeError(f"multi_margin_loss: weight must be (C), got {tuple(weight.shape)}")
-    if input.dim() > 1:
-        return ops.multi_margin_loss(input, target, p, margin, weight, kind)
-    single = ops.multi_margin_loss(ops.reshape(input, (1, -1)), ops.reshape(target, (1,)), p, margin, weight, kind)
-    return ops.squeeze(single, 0) if kind == "none" else single
-
-
-def multilabel_margin_loss(
-    input: Tensor, target: Tensor, size_average: Bool = None, reduce: Bool = None, reduction: str = "mean"
-) -> Tensor:
-    """Return the hinge losses of each example's classes (target up to its first -1) against all others."""
-    kind = _reduction("multilabel_margin_loss", size_average, reduce, reduction)
-    return ops.multilabel_margin_loss(input, target, kind)
-
-
-def multilabel_soft_margin_loss(
-    input: Tensor,
-    target: Tensor,
-    weight: Maybe = None,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return the mean over classes of the cross entropy between sigmoid(input) and target."""
-    kind = _reduction("multilabel_soft_margin_loss", size_average, reduce, reduction)
-    terms = -(target * ops.logsigmoid(input) + (1 - target) * ops.logsigmoid(-input))
-    if weight is not None:
-        terms = terms * weight
-    return reduced(ops.sum(terms, input.dim() - 1) / input.shape[-1], kind)
-
-
-def triplet_margin_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    margin: float = 1.0,
-    p: float = 2,
-    eps: float = 1e-6,
-    swap: bool = False,
-    size_average: Bool = None,
-    reduce: Bool = None,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return by how much the negative is not `margin` farther from the anchor than the positive."""
-    kind = _reduction("triplet_margin_loss", size_average, reduce, reduction)
-    if margin <= 0:
-        raise ValueRangeError(f"triplet_margin_loss: margin must be above 0, got {margin}")
-    return loss_more.triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, kind)
-
-
-def triplet_margin_with_distance_loss(
-    anchor: Tensor,
-    positive: Tensor,
-    negative: Tensor,
-    *,
-    distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
-    margin: float = 1.0,
-    swap: bool = False,
-    reduction: str = "mean",
-) -> Tensor:
-    """Return the triplet margin loss with a distance of your own."""
-    name = "triplet_margin_with_distance_loss"
-    reduction = _reduction(name, None, None, reduction)
-    distance = pairwise_distance if distance_function is None else distance_function
-    if margin <= 0:
-        raise ValueRangeError(f"{name}: margin must be above 0, got {margin}")
-    if not anchor.dim() == positive.dim() == negative.dim():
-        raise ShapeError(f"{name}: anchor, positive and negative must have the same number of dimensions")
-    near, far = distance(anchor, positive), distance(anchor, negative)
-    if swap:
-        far = ops.minimum(far, distance(positive, negative))
-    return reduced(ops.clamp_min_number(margin + near - far, 0), reduction)
-
-
-def ctc_loss(
-    log_probs: Tensor,
-    targets: Tensor,
-    input_lengths: Any,
-    target_lengths: Any,
-    blank: int = 0,
-    reduction: str = "mean",
-    zero_infinity: bool = False,
-) -> Tensor:
-    """Return minus the log likelihood of label sequences under frame-wise class probabilities."""
-    kind = _reduction("ctc_loss", None, None, reduction)
-    return _ctc_loss(log_probs, targets, input_lengths, target_lengths, blank, kind, zero_infinity)
-
-
 __all__ = [
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
-    "cosine_embedding_loss",
-    "cosine_similarity",
+    "chosen_reduction",
     "cross_entropy",
-    "ctc_loss",
     "gaussian_nll_loss",
-    "hinge_embedding_loss",
     "huber_loss",
     "kl_div",
     "l1_loss",
-    "margin_ranking_loss",
     "mse_loss",
-    "multi_margin_loss",
-    "multilabel_margin_loss",
-    "multilabel_soft_margin_loss",
     "nll_loss",
-    "pairwise_distance",
     "poisson_nll_loss",
     "smooth_l1_loss",
-    "soft_margin_loss",
-    "triplet_margin_loss",
-    "triplet_margin_with_distance_loss",
 ]

@@ -187,7 +187,7 @@ class BackwardHookFunctionBackward(Node):
 
     vjps = None
 
-    def own_pull(self, g: list[Any], create: bool) -> list[Any]:  # type: ignore[override]
+    def own_pull(self, g: list[Any], create: bool) -> list[Any]:
         """Pass the gradients on; what nothing used is zero."""
         return [zeros_for(self, nr, create) if x is None else x for nr, x in enumerate(g)]
 
@@ -197,7 +197,7 @@ def boundary(tensors: list[Tensor]) -> tuple[list[Tensor], BackwardHookFunctionB
     node = BackwardHookFunctionBackward()
     node.edges = tuple(t if t._node is LEAF else t._node for t in tensors)
     node.saved = ()
-    node.outs = len(tensors)
+    node.outs = len(tensors)  # type: ignore[misc]
     node.shape = tuple(t._array.shape for t in tensors)
     node.dtype = tuple(t._array.dtype for t in tensors)
     node.seq = next_seq()

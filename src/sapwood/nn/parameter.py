@@ -61,7 +61,7 @@ class _Uninitialized:
         wanted = object.__getattribute__(self, "dtype") if dtype is None else dtype
         array = ops.empty(shape, dtype=wanted)._array
         object.__setattr__(self, "_array", array)
-        self.__class__ = self._becomes  # type: ignore[attr-defined]
+        self.__class__ = self._becomes
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
         return f"<{type(self).__name__}>"
@@ -69,12 +69,13 @@ class _Uninitialized:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         if id(self) in memo:
             return memo[id(self)]
-        made = type(self)(dtype=self.dtype, requires_grad=self.requires_grad)  # type: ignore[attr-defined,call-arg]
+        cls: Any = type(self)
+        made = cls(dtype=self.dtype, requires_grad=self.requires_grad)
         memo[id(self)] = made
         return made
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return type(self), (self.requires_grad, None, self.dtype)  # type: ignore[attr-defined]
+        return type(self), (self.requires_grad, None, self.dtype)
 
 
 class UninitializedParameter(_Uninitialized, Parameter):
@@ -86,7 +87,7 @@ class UninitializedParameter(_Uninitialized, Parameter):
 
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> UninitializedParameter:
         made: Any = Parameter.__new__(cls, ops.empty(0, dtype=dtype), requires_grad)
-        return made  # type: ignore[no-any-return]
+        return made
 
 
 class UninitializedBuffer(_Uninitialized, Tensor):
@@ -100,7 +101,7 @@ class UninitializedBuffer(_Uninitialized, Tensor):
         made: Any = object.__new__(cls)
         made._array = ops.empty(0, dtype=dtype)._array
         made._node = None
-        return made.requires_grad_() if requires_grad else made  # type: ignore[no-any-return]
+        return made.requires_grad_() if requires_grad else made
 
 
 def is_lazy(value: Any) -> bool:

@@ -96,7 +96,7 @@ class Registry(dict[str, Any]):
         # Copied and pickled as a plain dictionary; the module that receives it makes it a Registry of its own.
         return dict, (dict(self),)
 
-    __reduce_ex__ = lambda self, protocol: self.__reduce__()  # type: ignore[assignment]
+    __reduce_ex__ = lambda self, protocol: self.__reduce__()
 
 
 class Registered:
@@ -211,7 +211,8 @@ class Registered:
             raise KeyError(
                 f"register_{what}: the name must not be empty or contain a dot (dots separate modules), got {name!r}"
             )
-        if name not in registry and hasattr(self, name):
+        # Asked of the class, not of the instance: there a missing name would end in __getattr__ and its error text.
+        if name not in registry and (name in self.__dict__ or hasattr(type(self), name)):
             raise KeyError(f"register_{what}: {type(self).__name__} already has an attribute {name!r}")
 
     # -- explicit registration ----------------------------------------------------------------------------------------

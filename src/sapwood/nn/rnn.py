@@ -82,6 +82,15 @@ class RNNBase(Module):
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout", "bidirectional",
         "proj_size",
     ]  # fmt: skip
+    mode: str
+    input_size: int
+    hidden_size: int
+    num_layers: int
+    bias: bool
+    batch_first: bool
+    dropout: float
+    bidirectional: bool
+    proj_size: int
 
     def __init__(
         self,
@@ -216,8 +225,9 @@ class RNNBase(Module):
             input = input.transpose(0, 1)
         self._check_input(input)
         state = self._first_state(state, input, input.size(1))
-        out, state = self._run(list(input.unbind(0)), state)
-        output = ops.stack(out, 0)
+        length, batch = input.size(0), input.size(1)
+        data, state = self._run(input.reshape(length * batch, input.size(2)), [batch] * length, state)
+        output = data.view(length, batch, data.size(1))
         if not batched:
             output = output.squeeze(1)
             state = tuple(s.squeeze(1) for s in state)
@@ -233,10 +243,10 @@ class RNNBase(Module):
             state = tuple(_apply_permutation(s, order) for s in state)
         lengths = sizes.tolist()
         state = self._first_state(state, data, lengths[0])
-        out, state = self._run(list(data.split(lengths, 0)), state)
+        out, state = self._run(data, lengths, state)
         if back is not None:
             state = tuple(_apply_permutation(s, back) for s in state)
-        return PackedSequence(ops.cat(out, 0), sizes, order, back), self._returned(state)
+        return PackedSequence(out, sizes, order, back), self._returned(state)
 
     def _returned(self, state: tuple[Any, ...]) -> Any:
         return state if self.mode == "LSTM" else state[0]
@@ -272,60 +282,75 @@ class RNNBase(Module):
                 f"{type(self).__name__}: input.shape[-1] must be input_size={self.input_size}, got {input.size(-1)}"
             )
 
-    def _run(self, steps: list[Any], state: tuple[Any, ...]) -> tuple[list[Any], tuple[Any, ...]]:
-        """Run all layers over the steps, whose batches never grow; return outputs and final state."""
+    def _run(self, data: Any, lengths: list[int], state: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
+        """Run all layers over steps whose batches never grow.
+
+        Args:
+            data: (sum of lengths, features), one step after the other.
+            lengths: the number of sequences at each step.
+            state: each part (layers · directions, N, size).
+
+        Returns:
+            The outputs in the form of `data`, and the final state.
+        """
         finals: list[tuple[Any, ...]] = []
+        weights = self.all_weights
         directions = 2 if self.bidirectional else 1
         for layer in range(self.num_layers):
             if layer and self.dropout and self.training:
-                joined = F.dropout(ops.cat(steps, 0), self.dropout, True)
-                steps = list(joined.split([s.size(0) for s in steps], 0))
+                data = F.dropout(data, self.dropout, True)
             outs = []
             for direction in range(directions):
                 row = layer * directions + direction
-                begin = tuple(s[row] for s in state)
+                w_ih, *rest = weights[row]
+                # The inputs of all steps go through one product; only the recurrent one has to wait for its turn.
+                gates = F.linear(data, w_ih, rest[1] if self.bias else None).split(lengths, 0)
                 run = self._backwards if direction else self._forwards
-                out, end = run(steps, begin, self.all_weights[row])
-                outs.append(out)
+                out, end = run(gates, tuple(s[row] for s in state), self._step(rest))
+                outs.append(ops.cat(out, 0))
                 finals.append(end)
-            steps = outs[0] if directions == 1 else [ops.cat(pair, -1) for pair in zip(*outs)]
-        return steps, tuple(ops.stack(part, 0) for part in zip(*finals))
+            data = outs[0] if directions == 1 else ops.cat(outs, -1)
+        return data, tuple(ops.stack(part, 0) for part in zip(*finals))
 
-    def _stepper(self, weights: list[Any]) -> tuple[Any, Any, Any, Any, Any, Any]:
-        b_ih, b_hh = weights[2:4] if self.bias else (None, None)
-        return _STEPS[self.mode], weights[0], weights[1], b_ih, b_hh, weights[-1] if self.proj_size else None
+    def _step(self, weights: list[Any]) -> Any:
+        """Return the function of one step, (gates from the input, state) to the next state."""
+        step = _STEPS[self.mode]
+        w_hh, b_hh = weights[0], weights[2] if self.bias else None
+        if not self.proj_size:
+            return lambda gates, state: step(gates, state, w_hh, b_hh)
+        w_hr = weights[-1]
 
-    def _forwards(self, steps: list[Any], state: tuple[Any, ...], weights: list[Any]) -> tuple[list[Any], Any]:
-        step, w_ih, w_hh, b_ih, b_hh, w_hr = self._stepper(weights)
+        def projected(gates: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+            h, *others = step(gates, state, w_hh, b_hh)
+            return (F.linear(h, w_hr), *others)
+
+        return projected
+
+    def _forwards(self, gates: Any, state: tuple[Any, ...], step: Any) -> tuple[list[Any], tuple[Any, ...]]:
         outs: list[Any] = []
         ended: list[tuple[Any, ...]] = []
-        for x in steps:
-            n = x.size(0)
+        for g in gates:
+            n = g.size(0)
             if n < state[0].size(0):
                 # The last sequences of the batch, which are the shortest, have ended.
                 ended.append(tuple(s[n:] for s in state))
                 state = tuple(s[:n] for s in state)
-            state = step(F.linear(x, w_ih, b_ih), state, w_hh, b_hh)
-            if w_hr is not None:
-                state = (F.linear(state[0], w_hr), *state[1:])
+            state = step(g, state)
             outs.append(state[0])
         if ended:
             state = tuple(ops.cat(parts, 0) for parts in zip(state, *reversed(ended)))
         return outs, state
 
-    def _backwards(self, steps: list[Any], state: tuple[Any, ...], weights: list[Any]) -> tuple[list[Any], Any]:
-        step, w_ih, w_hh, b_ih, b_hh, w_hr = self._stepper(weights)
+    def _backwards(self, gates: Any, state: tuple[Any, ...], step: Any) -> tuple[list[Any], tuple[Any, ...]]:
         begin = state
         outs: list[Any] = []
-        state = tuple(s[: steps[-1].size(0)] for s in begin)
-        for x in reversed(steps):
-            n, had = x.size(0), state[0].size(0)
+        state = tuple(s[: gates[-1].size(0)] for s in begin)
+        for g in reversed(gates):
+            n, had = g.size(0), state[0].size(0)
             if n > had:
                 # Going back in time, shorter sequences begin here.
                 state = tuple(ops.cat([s, b[had:n]], 0) for s, b in zip(state, begin))
-            state = step(F.linear(x, w_ih, b_ih), state, w_hh, b_hh)
-            if w_hr is not None:
-                state = (F.linear(state[0], w_hr), *state[1:])
+            state = step(g, state)
             outs.append(state[0])
         return outs[::-1], state
 

@@ -105,7 +105,7 @@ class elu(Activation):
     )
     onnx = "Elu"
 
-    def forward(input, alpha=1.0, scale=1, input_scale=1):  # type: ignore[no-untyped-def]
+    def forward(input, alpha=1.0, scale=1, input_scale=1):
         below = np.expm1(np.minimum(input, 0) * input_scale) * (alpha * scale)
         return np.where(input <= 0, below, input if scale == 1 else input * scale)
 
@@ -122,7 +122,7 @@ class celu(Activation):
     vjp_input = lambda g, input, alpha: ops.where(input <= 0, g * ops.exp(input * (1 / alpha)), g)
     onnx = "Celu"
 
-    def canon(input, alpha):  # type: ignore[no-untyped-def]
+    def canon(input, alpha):
         if alpha == 0:
             raise ValueRangeError("celu: alpha must not be 0")
         return (alpha,)
@@ -147,7 +147,7 @@ class gelu(Activation):
     canon = _approximation
     onnx = "Gelu"
 
-    def forward(input, *, approximate="none"):  # type: ignore[no-untyped-def]
+    def forward(input, *, approximate="none"):
         if approximate == "none":
             t = ops.erf(input * _SQRT_HALF)
         else:
@@ -162,12 +162,12 @@ class gelu(Activation):
         t *= 0.5
         return t
 
-    def formula(input, *, approximate="none"):  # type: ignore[no-untyped-def]
+    def formula(input, *, approximate="none"):
         if approximate == "none":
             return (ops.erf(input * _SQRT_HALF) + 1) * input * 0.5
         return (ops.tanh((input * input * _TANH_CUBE + 1) * input * _TANH_SCALE) + 1) * input * 0.5
 
-    def vjp_input(g, input, approximate):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, approximate):
         square = input * input
         if approximate == "none":
             slope = (ops.erf(input * _SQRT_HALF) + 1) * 0.5 + input * ops.exp(square * -0.5) * _PDF
@@ -190,7 +190,7 @@ class silu(Activation):
     formula = lambda input: input / (ops.exp(-input) + 1)
     onnx = None
 
-    def vjp_input(g, input):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input):
         s = ops.sigmoid(input)
         return g * (s * (input * (1 - s) + 1))
 
@@ -206,7 +206,7 @@ class mish(Activation):
     formula = lambda input: input * ops.tanh(ops.log1p(ops.exp(input)))
     onnx = "Mish"
 
-    def vjp_input(g, input):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input):
         t = ops.tanh(ops.log1p(ops.exp(input)))
         return g * (t + input * ops.sigmoid(input) * (1 - t * t))
 
@@ -340,7 +340,7 @@ class glu(Fused):
     function = method = False
     samples = lambda rng: [(rng.standard_normal((3, 4)),), (rng.standard_normal((2, 3, 2)), 0)]
 
-    def canon(input, dim):  # type: ignore[no-untyped-def]
+    def canon(input, dim):
         if not input.ndim:
             raise ShapeError("glu: input has no dimension that could be halved")
         dim = check_dim("glu", dim, input.ndim)
@@ -348,11 +348,11 @@ class glu(Fused):
             raise ShapeError(f"glu: the size of dimension {dim} must be even, input is {input.shape}")
         return (dim,)
 
-    def formula(input, dim=-1):  # type: ignore[no-untyped-def]
+    def formula(input, dim=-1):
         n = input.shape[dim] // 2
         return ops.narrow(input, dim, 0, n) * ops.sigmoid(ops.narrow(input, dim, n, n))
 
-    def vjp_input(g, input, dim):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, dim):
         n = input.shape[dim] // 2
         s = ops.sigmoid(ops.narrow(input, dim, n, n))
         first = g * s

@@ -20,7 +20,8 @@ SELU_SCALE = 1.0507009873554805
 
 def over(function: Any, input: Any, *attrs: Any) -> Any:
     """Write an op's result over `input`; attributes in the order of the declaration."""
-    return in_place(function.op, input, (), attrs, function.op.name + "_")
+    name = function.op.name.removesuffix("_over") + "_"
+    return in_place(function.op, input, (), attrs, name)
 
 
 @composite(name="relu_")
@@ -32,7 +33,7 @@ def relu_(input: Any) -> Any:
 @composite(name="threshold_")
 def threshold_(input: Any, threshold: float, value: float) -> Any:
     """Replace elements that do not exceed `threshold` by `value`, in place."""
-    return over(ops.threshold, input, threshold, value)
+    return over(ops.threshold_over, input, threshold, value)
 
 
 @composite
@@ -47,13 +48,13 @@ def selu(input: Any) -> Any:
 @composite(name="selu_")
 def selu_(input: Any) -> Any:
     """Apply selu in place."""
-    return over(ops.elu, input, SELU_ALPHA, SELU_SCALE, 1)
+    return over(ops.elu_over, input, SELU_ALPHA, SELU_SCALE, 1)
 
 
 @composite(name="celu_")
 def celu_(input: Any, alpha: float = 1.0) -> Any:
     """Apply celu in place."""
-    return over(ops.celu, input, alpha)
+    return over(ops.celu_over, input, alpha)
 
 
 @composite(method=True)
@@ -102,7 +103,7 @@ def rrelu_(
 ) -> Any:
     """Apply rrelu in place."""
     noise = _noise(input, lower, upper, training, generator)
-    declared = ops.rrelu_with_noise.op
+    declared = ops.rrelu_over.op
     return in_place(declared, input, (noise,), (lower, upper, training), "rrelu_")
 
 

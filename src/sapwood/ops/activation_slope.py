@@ -10,6 +10,9 @@ import numpy as np
 from .. import ops
 from .declare import Fused, op, zero
 
+_SIXTH = float(np.float32(1 / 6))
+"""PyTorch holds the sixth in single precision for every type."""
+
 
 class Slope(Fused):
     """The derivative of a function made of straight pieces, times `grad`; its own derivative by `input` is zero."""
@@ -56,8 +59,8 @@ class hardsigmoid_backward(Slope):
     """Return a sixth of `grad` where `input` lies between -3 and 3, zero elsewhere."""
 
     samples = lambda rng: [tuple(rng.standard_normal((2, 3, 4)) * 3)]
-    forward = lambda grad, input: np.where((input > -3) & (input < 3), grad * (1 / 6), grad.dtype.type(0))
-    formula = lambda grad, input: ops.where((input > -3) & (input < 3), grad * (1 / 6), 0)
+    forward = lambda grad, input: np.where((input > -3) & (input < 3), grad * _SIXTH, grad.dtype.type(0))
+    formula = lambda grad, input: ops.where((input > -3) & (input < 3), grad * _SIXTH, 0)
     vjp_grad = lambda g, input: ops.hardsigmoid_backward(g, input)
 
 

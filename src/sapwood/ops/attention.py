@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..dtypes import float32
 from ..errors import ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
 from .declare import Fused, op
@@ -41,13 +42,13 @@ class fused_attention(Fused):
     grad_fn = "ScaledDotProductFlashAttentionForCpuBackward0"
     samples = _samples
 
-    def canon(query, scale):  # type: ignore[no-untyped-def]
+    def canon(query, scale):
         return (1 / math.sqrt(query.shape[-1]) if scale is None else scale,)
 
-    def formula(query, key, value, attn_mask, scale):  # type: ignore[no-untyped-def]
+    def formula(query, key, value, attn_mask, scale):
         return ops.matmul(_weights(query, key, attn_mask, scale), value)
 
-    def forward(query, key, value, attn_mask, scale):  # type: ignore[no-untyped-def]
+    def forward(query, key, value, attn_mask, scale):
         scores = np.matmul(query * scale, np.swapaxes(key, -2, -1))
         if attn_mask is not None:
             scores = scores + attn_mask
@@ -61,7 +62,7 @@ class fused_attention(Fused):
         out /= np.where(total == 0, 1, total)
         return out
 
-    def vjp(g, needs, query, key, value, attn_mask, scale):  # type: ignore[no-untyped-def]
+    def vjp(g, needs, query, key, value, attn_mask, scale):
         p = _weights(query, key, attn_mask, scale)
         by_value = ops.matmul(ops.transpose(p, -2, -1), g) if needs[2] else None
         if not (needs[0] or needs[1] or needs[3]):
@@ -127,7 +128,11 @@ def scaled_dot_product_attention(
         attn_mask = wrap(_additive(attn_mask._array, query._array.dtype))
     fits = query.dim() == key.dim() == value.dim() == 4 and size == value.shape[-1]
     if fits and not dropout_p and (attn_mask is None or attn_mask._node is None):
-        return ops.fused_attention(query, key, value, attn_mask, scale)  # type: ignore[no-any-return]
+        return ops.fused_attention(query, key, value, attn_mask, scale)
+    given = query.dtype
+    if given.itemsize == 2:
+        # As PyTorch, which computes this path in single precision and rounds once.
+        query, key, value = (t.to(float32) for t in (query, key, value))
     root = math.sqrt(1 / math.sqrt(size) if scale is None else scale)
     scores = ops.matmul(query * root, ops.transpose(key, -2, -1) * root)
     if attn_mask is not None:
@@ -135,7 +140,7 @@ def scaled_dot_product_attention(
     weights = ops.safe_softmax(scores, -1)
     if dropout_p:
         weights = ops.dropout(weights, dropout_p, True)
-    return ops.matmul(weights, value)  # type: ignore[no-any-return]
+    return ops.matmul(weights, value).to(given)
 
 
 def _additive(allowed: Any, dtype: Any) -> Any:

@@ -170,7 +170,6 @@ class copy(Op):
     inputs = ("input", "src")
     function = method = False
     half = False
-    inplace = True
     grad_fn = "CopyBackwards"
     exempt = {"sharing": "only its in-place form is public, and that one copies what forward returns"}
     linear = True
@@ -180,12 +179,44 @@ class copy(Op):
     samples = lambda rng: [(rng.standard_normal((2, 3)), rng.standard_normal(3))]
 
     def forward(input, src, non_blocking=False):
-        if src.dtype != input.dtype:
-            src = converted(src, input.dtype)
-        return src if src.shape == input.shape else np.broadcast_to(src, input.shape)
+        if src.ndim > input.ndim:
+            raise ValueError
+        out = np.empty_like(input)
+        out[...] = src if src.dtype == input.dtype else converted(src, input.dtype)
+        return out
 
     def infer(input, src, non_blocking=False):
         raise ShapeError(f"copy_: the source of shape {src.shape} does not broadcast to the target's {input.shape}")
+
+
+@composite(name="copy_", method=True, function_name=False)
+def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
+    """Write `src`, broadcast and converted, over the tensor; gradients reach `src`, and not the old value.
+
+    Raises:
+        ShapeError: `src` does not broadcast to the tensor.
+        GradError: the tensor must not be written to.
+    """
+    mode = get_mode()
+    if not isinstance(src, Tensor):
+        raise ArgumentError(f"copy_: the source must be a tensor, got {type(src).__name__}")
+    if src is self:
+        return self
+    base = self._base
+    free = self._node is None and src._node is None and (base is None or base._node is None)
+    if mode & ~GRAD or (mode and not free):
+        return in_place(copy.op, self, (src,), (non_blocking,), "copy_")
+    # Straight into the memory: the copy of a parameter or a buffer needs no array in between.
+    alias.check_writable(self, "copy_", bool(mode))
+    a, b = self._array, src._array
+    if b.ndim > a.ndim:
+        copy.op.infer(a, b)
+    try:
+        a[...] = b if b.dtype is a.dtype else converted(b, a.dtype)
+    except ValueError:
+        copy.op.infer(a, b)
+    alias.stamp(self, "copy_")
+    return self
 
 
 @op

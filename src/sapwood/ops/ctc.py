@@ -77,12 +77,14 @@ class ctc_negative_log(Fused):
     promote = "given"
     function = method = False
     grad_fn = "CtcLossBackward0"
+    # The gradient is that of PyTorch: along directions that keep log_probs normalised, and only there.
+    smooth = False
     samples = _samples
     exempt = {
         "pullback": "the gradient is that of the loss after log_softmax, as in PyTorch, and not that of free inputs"
     }
 
-    def canon(log_probs, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
+    def canon(log_probs, input_lengths, target_lengths, blank, zero_infinity):
         inputs, targets = tuple(map(int, input_lengths)), tuple(map(int, target_lengths))
         frames, n, classes = log_probs.shape
         if not 0 <= blank < classes:
@@ -93,14 +95,14 @@ class ctc_negative_log(Fused):
             raise ValueRangeError(f"ctc_loss: input_lengths must lie in [0, {frames}], the number of frames")
         return inputs, targets, blank, zero_infinity
 
-    def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
+    def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         labels, skip = _extended(targets, target_lengths, blank)
         with np.errstate(all="ignore"):
             emit = np.take_along_axis(log_probs, labels[None], 2)
             loss = -_likelihood(_sweep(emit, skip), input_lengths, target_lengths)
         return np.where(np.isinf(loss), 0, loss) if zero_infinity else loss
 
-    def vjp_log_probs(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
+    def vjp_log_probs(g, log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         occupied = ops.ctc_occupancy(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity)
         return occupied * ops.reshape(g, (1, -1, 1))
 
@@ -118,7 +120,7 @@ class ctc_occupancy(Fused):
     samples = _samples
     vjp_log_probs = todo
 
-    def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):  # type: ignore[no-untyped-def]
+    def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         labels, skip = _extended(targets, target_lengths, blank)
         out = np.zeros(log_probs.shape, log_probs.dtype)
         with np.errstate(all="ignore"):

@@ -62,8 +62,6 @@ class Op:
     """Those inputs that may be None."""
     outs: tuple[str, ...] = ()
     """Names of the outputs if there are several; they come back as one named tuple."""
-    constant: tuple[str, ...] = ()
-    """Those outputs that carry no gradient although their element type could."""
     many: bool = False
     """Whether the op returns a plain tuple whose length depends on the arguments (split, unbind)."""
     promote: Any = None
@@ -221,9 +219,9 @@ class Plain(Op):
 
 def zero(g: Any) -> Any:
     """The formula of a derivative that is zero everywhere."""
-    from .. import ops
+    from .filling import zeros_of
 
-    return ops.zeros_like(g)
+    return zeros_of(g, g.shape)
 
 
 def todo(g: Any) -> Any:
@@ -231,7 +229,7 @@ def todo(g: Any) -> Any:
     raise MissingError("backward: this op's derivative is not implemented")
 
 
-def op(cls: type[Op]) -> Callable[..., Any]:
+def op(cls: Any) -> Callable[..., Any]:
     """Check a declaration, register it, and return the eager function.
 
     Raises:
@@ -301,23 +299,23 @@ def composite(
     return register if function is None else register(function)
 
 
-def input_names(cls: type[Op]) -> tuple[str, ...]:
+def input_names(cls: Any) -> tuple[str, ...]:
     """Return the names of the tensor parameters, without the star of a sequence."""
     return _names(cls)
 
 
 @cache
-def differentiable(cls: type[Op]) -> bool:
+def differentiable(cls: Any) -> bool:
     """Return whether any gradient is defined."""
     return cls.vjp is not None or any(v is not None for v in cls.vjps)
 
 
 @cache
-def _names(cls: type[Op]) -> tuple[str, ...]:
+def _names(cls: Any) -> tuple[str, ...]:
     return tuple(n.lstrip("*") for n in cls.inputs)
 
 
-def _params(cls: type[Op]) -> tuple[tuple[str, Any, bool], ...]:
+def _params(cls: Any) -> tuple[tuple[str, Any, bool], ...]:
     source = cls.forward if isinstance(cls.forward, types.FunctionType) else cls.formula
     if cls.signature is not None:
         source = cls.signature
@@ -334,7 +332,7 @@ def _params(cls: type[Op]) -> tuple[tuple[str, Any, bool], ...]:
     return tuple(params)
 
 
-def _wanted(cls: type[Op], formula: Any, skip: int, known: set[str]) -> tuple[str, ...]:
+def _wanted(cls: Any, formula: Any, skip: int, known: set[str]) -> tuple[str, ...]:
     if formula is None or formula is zero or formula is todo:
         return ()
     code = formula.__code__

@@ -164,7 +164,7 @@ def pairwise_distance(x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepd
     Args:
         x1, x2: (..., M), broadcast with each other.
     """
-    return ops.norm(ops.add(ops.sub(x1, x2), eps), p, -1, keepdim)
+    return ops.norm_of_difference(ops.add_number(ops.sub(x1, x2), float(eps)), p, -1, keepdim)
 
 
 @composite

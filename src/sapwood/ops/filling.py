@@ -7,15 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from .. import alias, dtypes, ops
+from .. import dtypes, ops
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
-from ..node import LEAF, Node
-from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor, wrap
-from .declare import Movement, Op, composite, op, registry, todo, zero
-from .inplace import rebase
-from .slow import write_out
+from .declare import Movement, composite, op, registry
+from .out import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
 
 
@@ -231,6 +228,9 @@ def _zeros_like(
     requires_grad: bool = False, memory_format: Any = None,
 ) -> Any:  # fmt: skip
     """Return zeros of the input's shape, and of its dtype unless `dtype` says otherwise."""
+    if type(input) is np.ndarray and dtype is None:
+        # Formulas of a backward pass come here.
+        return np.zeros_like(input)
     return _made_like("zeros_like", input, 0, dtype, layout, device, memory_format, requires_grad)
 
 
@@ -300,67 +300,6 @@ class full_like(_Like):
 
     samples = lambda rng: [(rng.standard_normal((2, 3)), 2.0)]
     forward = lambda input, fill_value, dtype=None: np.full_like(input, fill_value, dtype and dtype.numpy)
-
-
-# -- writing over -----------------------------------------------------------------------------------------------------
-
-
-@op
-class overwritten(Op):
-    """Stand for values that replaced the inputs and owe them nothing: random numbers. The gradients are zero."""
-
-    inputs = ("input", "other")
-    optional = ("other",)
-    function = method = False
-    half = False
-    smooth = False
-    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
-    forward = lambda input, other=None: input.copy()
-    vjp_input = zero
-    vjp_other = zero
-
-
-@op
-class underived(Op):
-    """Stand for a draw whose derivative nobody has written: differentiating it is an error."""
-
-    inputs = ("input", "other")
-    optional = ("other",)
-    function = method = False
-    half = False
-    grad_fn = "NotImplemented"
-    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
-    forward = lambda input, other=None: input.copy()
-    vjp_input = todo
-    vjp_other = todo
-
-
-def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
-    """Return the node, called `name`, of a new `array` that sends zeros back to `sources`, or refuses to."""
-    from .call import node_class
-
-    node: Node = node_class(registry["underived" if name == "NotImplemented" else "overwritten"], name)()
-    node.edges = tuple(s if s._node is LEAF else s._node for s in sources)
-    node.saved = ((),) * len(sources)
-    node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()
-    return node
-
-
-def overwrite(tensor: Any, name: str, node_name: str, write: Callable[[Array], Any]) -> Tensor:
-    """Let `write` fill the tensor's array, as an in-place op that forgets what was there.
-
-    Raises:
-        GradError: the tensor must not be written to.
-    """
-    if not isinstance(tensor, Tensor):
-        raise ArgumentError(f"{name}: a tensor is expected, got {type(tensor).__name__}")
-    recording = bool(get_mode() & GRAD)
-    alias.check_writable(tensor, name, recording)
-    write(tensor._array)
-    alias.stamp(tensor, name)
-    if recording and tensor._node is not None:
-        rebase(tensor, forgetting(node_name, tensor._array, tensor))
-    return tensor
 
 
 # -- new --------------------------------------------------------------------------------------------------------------

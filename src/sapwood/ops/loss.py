@@ -70,18 +70,18 @@ class PairLoss(Fused):
 class mse_loss(PairLoss):
     """Return the squared error (input - target)²."""
 
-    def forward(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
+    def forward(input, target, reduction="mean"):
         d = input - target
         d *= d
         return _reduced(d, reduction)
 
     formula = lambda input, target, reduction="mean": reduced((input - target) * (input - target), reduction)
 
-    def vjp_input(g, input, target, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, reduction):
         d = input - target
         return d * _share(g, d, reduction, 2)
 
-    def vjp_target(g, input, target, reduction):  # type: ignore[no-untyped-def]
+    def vjp_target(g, input, target, reduction):
         d = input - target
         return d * _share(g, d, reduction, -2)
 
@@ -95,25 +95,25 @@ class smooth_l1_loss(PairLoss):
 
     grad_fn = "SmoothL1LossBackward0"
 
-    def canon(input, reduction, beta):  # type: ignore[no-untyped-def]
+    def canon(input, reduction, beta):
         if beta < 0:
             raise ValueRangeError(f"smooth_l1_loss: beta must be at least 0, got {beta}")
         return reduction, beta
 
-    def forward(input, target, reduction="mean", beta=1.0):  # type: ignore[no-untyped-def]
+    def forward(input, target, reduction="mean", beta=1.0):
         d = np.abs(input - target)
         return _reduced(np.where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
 
-    def formula(input, target, reduction="mean", beta=1.0):  # type: ignore[no-untyped-def]
+    def formula(input, target, reduction="mean", beta=1.0):
         d = ops.abs(input - target)
         return reduced(ops.where(d < beta, d * d * (0.5 / beta), d - 0.5 * beta) if beta else d, reduction)
 
-    def vjp_input(g, input, target, reduction, beta):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, reduction, beta):
         d = input - target
         slope = ops.where(ops.abs(d) < beta, d * (1 / beta), ops.sign(d)) if beta else ops.sign(d)
         return slope * _share(g, d, reduction)
 
-    def vjp_target(g, input, target, reduction, beta):  # type: ignore[no-untyped-def]
+    def vjp_target(g, input, target, reduction, beta):
         d = input - target
         slope = ops.where(ops.abs(d) < beta, d * (1 / beta), ops.sign(d)) if beta else ops.sign(d)
         return slope * _share(g, d, reduction, -1)
@@ -126,24 +126,24 @@ class huber_loss(PairLoss):
     Reference: Huber, Robust estimation of a location parameter, 1964.
     """
 
-    def canon(input, reduction, delta):  # type: ignore[no-untyped-def]
+    def canon(input, reduction, delta):
         if not delta > 0:
             raise ValueRangeError(f"huber_loss: delta must be above 0, got {delta}")
         return reduction, delta
 
-    def forward(input, target, reduction="mean", delta=1.0):  # type: ignore[no-untyped-def]
+    def forward(input, target, reduction="mean", delta=1.0):
         d = np.abs(input - target)
         return _reduced(np.where(d <= delta, d * d * 0.5, delta * (d - 0.5 * delta)), reduction)
 
-    def formula(input, target, reduction="mean", delta=1.0):  # type: ignore[no-untyped-def]
+    def formula(input, target, reduction="mean", delta=1.0):
         d = ops.abs(input - target)
         return reduced(ops.where(d <= delta, d * d * 0.5, delta * (d - 0.5 * delta)), reduction)
 
-    def vjp_input(g, input, target, reduction, delta):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, reduction, delta):
         d = input - target
         return ops.where(ops.abs(d) <= delta, d, ops.sign(d) * delta) * _share(g, d, reduction)
 
-    def vjp_target(g, input, target, reduction, delta):  # type: ignore[no-untyped-def]
+    def vjp_target(g, input, target, reduction, delta):
         d = input - target
         return ops.where(ops.abs(d) <= delta, d, ops.sign(d) * delta) * _share(g, d, reduction, -1)
 
@@ -155,16 +155,16 @@ class soft_margin_loss(PairLoss):
     dtypes = "fc"
     half = False
 
-    def forward(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
+    def forward(input, target, reduction="mean"):
         return _reduced(np.log1p(np.exp(-target * input)), reduction)
 
     formula = lambda input, target, reduction="mean": reduced(ops.log1p(ops.exp(-target * input)), reduction)
 
-    def vjp_input(g, input, target, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, reduction):
         return -target * ops.sigmoid(-target * input) * _share(g, input, reduction)
 
 
-# -- cross entropies ----------------------------------------------------------------------------------------------------
+# -- cross entropies ---------------------------------------------------------------------------------------------------
 
 
 def _bce_samples(rng: Any) -> list[tuple[Any, ...]]:
@@ -189,7 +189,7 @@ class binary_cross_entropy(Fused):
     function = method = False
     samples = _bce_samples
 
-    def forward(input, target, weight=None, reduction="mean"):  # type: ignore[no-untyped-def]
+    def forward(input, target, weight=None, reduction="mean"):
         if input.size and not (np.minimum.reduce(input, axis=None) >= 0 and np.maximum.reduce(input, axis=None) <= 1):
             raise ValueRangeError(
                 "binary_cross_entropy: input must hold probabilities between 0 and 1; apply sigmoid first, or use "
@@ -199,18 +199,18 @@ class binary_cross_entropy(Fused):
         terms = (target - 1) * low - target * np.maximum(np.log(input), _LOG_FLOOR)
         return _reduced(terms if weight is None else terms * weight, reduction)
 
-    def formula(input, target, weight=None, reduction="mean"):  # type: ignore[no-untyped-def]
+    def formula(input, target, weight=None, reduction="mean"):
         low, high = ops.log1p(-input), ops.log(input)
         low = ops.where(low < _LOG_FLOOR, _LOG_FLOOR, low)
         terms = (target - 1) * low - target * ops.where(high < _LOG_FLOOR, _LOG_FLOOR, high)
         return reduced(terms if weight is None else terms * weight, reduction)
 
-    def vjp_input(g, input, target, weight, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, weight, reduction):
         g = _share(g if weight is None else g * weight, input, reduction)
         variance = (1 - input) * input
         return g * (input - target) / ops.where(variance < 1e-12, 1e-12, variance)
 
-    def vjp_target(g, input, weight, reduction):  # type: ignore[no-untyped-def]
+    def vjp_target(g, input, weight, reduction):
         g = _share(g if weight is None else g * weight, input, reduction)
         return g * (ops.log1p(-input) - ops.log(input))
 
@@ -234,28 +234,28 @@ class binary_cross_entropy_with_logits(Fused):
     function = method = False
     samples = _logit_samples
 
-    def forward(input, target, weight=None, pos_weight=None, reduction="mean"):  # type: ignore[no-untyped-def]
+    def forward(input, target, weight=None, pos_weight=None, reduction="mean"):
         log = np.minimum(input, 0) - np.log1p(np.exp(-np.abs(input)))
         if pos_weight is not None:
             log = log * ((pos_weight - 1) * target + 1)
         terms = (1 - target) * input - log
         return _reduced(terms if weight is None else terms * weight, reduction)
 
-    def formula(input, target, weight=None, pos_weight=None, reduction="mean"):  # type: ignore[no-untyped-def]
+    def formula(input, target, weight=None, pos_weight=None, reduction="mean"):
         log = ops.logsigmoid(input)
         if pos_weight is not None:
             log = log * ((pos_weight - 1) * target + 1)
         terms = (1 - target) * input - log
         return reduced(terms if weight is None else terms * weight, reduction)
 
-    def vjp_input(g, input, target, weight, pos_weight, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, weight, pos_weight, reduction):
         g = _share(g if weight is None else g * weight, input, reduction)
         if pos_weight is None:
             return (ops.sigmoid(input) - target) * g
         t = pos_weight * target
         return ((t + 1 - target) * ops.sigmoid(input) - t) * g
 
-    def vjp_target(g, input, weight, pos_weight, reduction):  # type: ignore[no-untyped-def]
+    def vjp_target(g, input, weight, pos_weight, reduction):
         g = _share(g if weight is None else g * weight, input, reduction)
         if pos_weight is None:
             return -input * g
@@ -320,7 +320,7 @@ class nll_loss(Fused):
         g, target, weight, input_shape, reduction, ignore_index
     )
 
-    def forward(input, target, weight=None, reduction="mean", ignore_index=-100):  # type: ignore[no-untyped-def]
+    def forward(input, target, weight=None, reduction="mean", ignore_index=-100):
         index, w = _chosen(input.shape, input.dtype, target, weight, ignore_index)
         if input.ndim == 1:
             picked = input[index]
@@ -351,10 +351,11 @@ class nll_spread(Fused):
         g, target, weight, reduction, ignore_index
     )
 
-    def forward(grad, target, weight, shape, reduction, ignore_index):  # type: ignore[no-untyped-def]
+    def forward(grad, target, weight, shape, reduction, ignore_index):
         index, w = _chosen(shape, grad.dtype, target, weight, ignore_index)
         if reduction == "mean":
-            w = w / np.add.reduce(w, axis=None)
+            # With every target ignored the loss is nan, its gradient still zero.
+            w = np.where(target == ignore_index, w, w / np.add.reduce(w, axis=None))
         out = np.zeros(shape, grad.dtype)
         values = -grad * w
         if len(shape) == 1:

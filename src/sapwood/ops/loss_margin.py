@@ -20,7 +20,7 @@ class class_mask(Plain):
     function = method = False
     samples = lambda rng: [(rng.standard_normal((2, 3)), np.array([[0, 2, -1], [1, -1, 0]]))]
 
-    def forward(input, target):  # type: ignore[no-untyped-def]
+    def forward(input, target):
         classes = input.shape[-1]
         live = np.logical_and.accumulate(target >= 0, axis=-1)
         if target.size and np.maximum.reduce(np.where(live, target, 0), axis=None) >= classes:
@@ -52,21 +52,21 @@ class multi_margin_loss(Fused):
     function = method = False
     samples = _margin_samples
 
-    def canon(input, p, margin, reduction):  # type: ignore[no-untyped-def]
+    def canon(input, p, margin, reduction):
         if p not in (1, 2):
             raise ValueRangeError(f"multi_margin_loss: p must be 1 or 2, got {p}")
         if input.ndim != 2:
             raise ShapeError(f"multi_margin_loss: input must be (N, C), got {input.shape}")
         return p, margin, reduction
 
-    def formula(input, target, p=1, margin=1.0, weight=None, reduction="mean"):  # type: ignore[no-untyped-def]
+    def formula(input, target, p=1, margin=1.0, weight=None, reduction="mean"):
         z, _ = _violation(input, target, margin)
         z = z if p == 1 else z * z
         if weight is not None:
             z = z * ops.unsqueeze(ops.index_select(weight, 0, target), 1)
         return reduced(ops.sum(z, 1) / input.shape[1], reduction)
 
-    def vjp_input(g, input, target, p, margin, weight, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, p, margin, weight, reduction):
         n, classes = input.shape
         z, own = _violation(input, target, margin)
         slope = ops.where(z > 0, 1.0 / classes, 0.0 * z) if p == 1 else z * (2.0 / classes)
@@ -102,12 +102,12 @@ class multilabel_margin_loss(Fused):
     grad_fn = "MultilabelMarginLossBackward0"
     samples = _label_samples
 
-    def canon(input, reduction):  # type: ignore[no-untyped-def]
+    def canon(input, reduction):
         if input.ndim > 2:
             raise ShapeError(f"multilabel_margin_loss: input must be (C) or (N, C), got {input.shape}")
         return (reduction,)
 
-    def infer(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
+    def infer(input, target, reduction="mean"):
         if target.dtype != np.int64:
             raise DtypeError(f"multilabel_margin_loss: target must be int64 class indices, got {target.dtype}")
         if input.shape != target.shape:
@@ -115,11 +115,11 @@ class multilabel_margin_loss(Fused):
                 f"multilabel_margin_loss: target must have the input's shape {input.shape}, got {target.shape}"
             )
 
-    def formula(input, target, reduction="mean"):  # type: ignore[no-untyped-def]
+    def formula(input, target, reduction="mean"):
         z, weight = _pairs(input, target)
         return reduced(ops.sum(ops.where(z <= 0, 0, z) * weight, (-2, -1)) / max(input.shape[-1], 1), reduction)
 
-    def vjp_input(g, input, target, reduction):  # type: ignore[no-untyped-def]
+    def vjp_input(g, input, target, reduction):
         z, weight = _pairs(input, target)
         if reduction == "mean":
             g = g / (input.shape[0] if input.ndim > 1 else 1)

@@ -6,10 +6,10 @@ import math
 from typing import Any
 
 from .. import ops
-from ..autograd.mode import no_grad
 from ..errors import ShapeError
 from ..tensor import Tensor
 from .declare import composite, op
+from .distance import pairwise_distance
 from .loss import reduced, reduction_name
 from .vector_norm import linalg_vector_norm
 
@@ -90,33 +90,11 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
 
 
 @op
-class norm_of_difference(linalg_vector_norm.op):  # type: ignore[name-defined, misc]
+class norm_of_difference(linalg_vector_norm.op):
     """Return the p-norm under the name that the graph shows for it inside distances."""
 
     grad_fn = "NormBackward1"
     samples = lambda rng: [(rng.standard_normal((2, 3)), 2, 1)]
-
-
-@composite
-def pairwise_distance(x1: Any, x2: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Any:
-    """Return the p-norm of x1 - x2 + eps along the last dimension."""
-    return norm_of_difference(ops.add_number(x1 - x2, float(eps)), p, -1, keepdim)
-
-
-@composite
-def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """Return the cosine of the angle between x1 and x2 along `dim`; lengths are taken to be at least `eps`.
-
-    out = sum(x1 / max(|x1|, eps) · x2 / max(|x2|, eps), dim)
-    """
-    if x1.shape != x2.shape:
-        x1, x2 = ops.broadcast_tensors(x1, x2)
-    lengths = [ops.clone(ops.norm(x, 2, dim, True)) for x in (x1, x2)]
-    # The bound changes the value only: gradients pass through the length itself.
-    with no_grad():
-        for length in lengths:
-            length.clamp_min_(eps)
-    return ops.sum((x1 / lengths[0]) * (x2 / lengths[1]), dim)
 
 
 def _check_dims(op: str, *tensors: Any) -> None:
@@ -207,13 +185,11 @@ def ctc_loss(
 
 __all__ = [
     "cosine_embedding_loss",
-    "cosine_similarity",
     "ctc_loss",
     "hinge_embedding_loss",
     "kl_div",
     "margin_ranking_loss",
     "norm_of_difference",
-    "pairwise_distance",
     "poisson_nll_loss",
     "triplet_margin_loss",
 ]

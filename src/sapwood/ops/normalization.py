@@ -16,6 +16,7 @@ from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
 from .declare import Fused, composite, op
+from .pool import avg_pool2d, avg_pool3d
 
 
 def centred(input: Any, axes: Any, n: int) -> tuple[Any, Any, Any]:
@@ -39,7 +40,7 @@ def through_norm(g: Any, x: Any, mean: Any, rstd: Any, dims: Any, n: int, g_mean
     return total
 
 
-# -- layer norm ---------------------------------------------------------------------------------------------------------
+# -- layer norm --------------------------------------------------------------------------------------------------------
 
 
 def _layer_samples(rng: Any) -> list[tuple[Any, ...]]:
@@ -59,7 +60,7 @@ class native_layer_norm(Fused):
     takes_none = True
     samples = _layer_samples
 
-    def canon(input, normalized_shape, eps):  # type: ignore[no-untyped-def]
+    def canon(input, normalized_shape, eps):
         if isinstance(normalized_shape, int):
             raise ArgumentError("layer_norm: normalized_shape must be a tuple of ints, got an int; write (size,)")
         shape = tuple(normalized_shape)
@@ -69,7 +70,7 @@ class native_layer_norm(Fused):
             )
         return shape, eps
 
-    def forward(input, normalized_shape, weight, bias, eps):  # type: ignore[no-untyped-def]
+    def forward(input, normalized_shape, weight, bias, eps):
         for name, p in (("weight", weight), ("bias", bias)):
             if p is not None and p.shape != normalized_shape:
                 raise ShapeError(f"layer_norm: {name} must have normalized_shape {normalized_shape}, got {p.shape}")
@@ -83,7 +84,7 @@ class native_layer_norm(Fused):
             x += bias
         return x, mean, rstd
 
-    def formula(input, normalized_shape, weight, bias, eps):  # type: ignore[no-untyped-def]
+    def formula(input, normalized_shape, weight, bias, eps):
         dims = tuple(range(-len(normalized_shape), 0))
         mean = ops.mean(input, dims, True)
         d = input - mean
@@ -92,7 +93,7 @@ class native_layer_norm(Fused):
         out = out if weight is None else out * weight
         return out if bias is None else out + bias, mean, rstd
 
-    def vjp(g, needs, input, weight, mean, rstd, normalized_shape):  # type: ignore[no-untyped-def]
+    def vjp(g, needs, input, weight, mean, rstd, normalized_shape):
         g_out, g_mean, g_rstd = g
         dims = tuple(range(-len(normalized_shape), 0))
         g_x = None
@@ -104,6 +105,45 @@ class native_layer_norm(Fused):
             return g_x, g_weight, None
         rest = tuple(range(input.ndim - len(normalized_shape)))
         return g_x, g_weight, ops.tied(ops.sum(g_out, rest) if rest else g_out, input)
+
+
+@op
+class layer_norm_of(Fused):
+    """Normalise over the last dimensions, then scale and shift.
+
+    Backward computes mean and deviation again from the input instead of keeping them as further outputs.
+    """
+
+    inputs = ("input", "weight", "bias")
+    optional = ("weight", "bias")
+    promote = "given"
+    function = method = False
+    grad_fn = "NativeLayerNormBackward0"
+    samples = _layer_samples
+    canon = native_layer_norm.op.canon
+    onnx = "LayerNormalization"
+
+    def forward(input, normalized_shape, weight, bias, eps):
+        return native_layer_norm.op.forward(input, normalized_shape, weight, bias, eps)[0]
+
+    def formula(input, normalized_shape, weight, bias, eps):
+        return native_layer_norm.op.formula(input, normalized_shape, weight, bias, eps)[0]
+
+    def vjp(g, needs, input, weight, normalized_shape, eps):
+        dims = tuple(range(-len(normalized_shape), 0))
+        rest = tuple(range(input.ndim - len(normalized_shape)))
+        g_x = g_weight = g_bias = None
+        if needs[0] or needs[1]:
+            d = input - ops.mean(input, dims, True)
+            rstd = ops.rsqrt(ops.mean(d * d, dims, True) + eps)
+            unit = d * rstd
+            if needs[0]:
+                inner = g if weight is None else g * weight
+                g_x = rstd * (inner - ops.mean(inner, dims, True) - unit * ops.mean(inner * unit, dims, True))
+            g_weight = g * unit if needs[1] else None
+        if needs[2]:
+            g_bias = ops.tied(ops.sum(g, rest) if rest else g, input)
+        return g_x, g_weight, g_bias
 
 
 @composite
@@ -129,10 +169,10 @@ def layer_norm(
 
     Reference: Ba, Kiros and Hinton, arXiv:1607.06450.
     """
-    return ops.native_layer_norm(input, normalized_shape, weight, bias, eps)[0]
+    return ops.layer_norm_of(input, normalized_shape, weight, bias, eps)
 
 
-# -- group norm ---------------------------------------------------------------------------------------------------------
+# -- group norm --------------------------------------------------------------------------------------------------------
 
 
 def per_channel(p: Any, ndim: int) -> Any:
@@ -157,7 +197,7 @@ class native_group_norm(Fused):
     takes_none = True
     samples = _group_samples
 
-    def forward(input, weight, bias, N, C, HxW, group, eps):  # type: ignore[no-untyped-def] # noqa: N803
+    def forward(input, weight, bias, N, C, HxW, group, eps):
         n = (C // group) * HxW
         mean, x, squares = centred(input.reshape(N, group, n), 2, n)
         rstd = 1 / np.sqrt(squares / n + eps)
@@ -170,7 +210,7 @@ class native_group_norm(Fused):
             x += bias.reshape(per)
         return x, mean[..., 0], rstd[..., 0]
 
-    def formula(input, weight, bias, N, C, HxW, group, eps):  # type: ignore[no-untyped-def] # noqa: N803
+    def formula(input, weight, bias, N, C, HxW, group, eps):
         x = ops.reshape(input, (N, group, (C // group) * HxW))
         mean = ops.mean(x, 2, True)
         d = x - mean
@@ -180,7 +220,7 @@ class native_group_norm(Fused):
         out = out if bias is None else out + per_channel(bias, input.ndim)
         return out, ops.reshape(mean, (N, group)), ops.reshape(rstd, (N, group))
 
-    def vjp(g, needs, input, weight, mean, rstd, N, C, HxW, group):  # type: ignore[no-untyped-def] # noqa: N803
+    def vjp(g, needs, input, weight, mean, rstd, N, C, HxW, group):
         g_out, g_mean, g_rstd = g
         n = (C // group) * HxW
         shape, rest = input.shape, (0, *range(2, input.ndim))
@@ -229,7 +269,7 @@ def _machine_epsilon(dtype: Any) -> float:
     return 2.0**-7 if dtype.kind == "V" or dtype.name == "bfloat16" else float(np.finfo(dtype).eps)
 
 
-# -- compositions -------------------------------------------------------------------------------------------------------
+# -- compositions ------------------------------------------------------------------------------------------------------
 
 
 @composite
@@ -251,8 +291,9 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: float |
         raise ShapeError(f"rms_norm: weight must have normalized_shape {shape}, got {tuple(weight.shape)}")
     eps = _machine_epsilon(input._array.dtype) if eps is None else eps
     if input._array.dtype.itemsize == 2:
-        wide = rms_norm(ops.to(input, float32), shape, weight, eps)
-        return ops.to(wide, input.dtype)
+        # Squares overflow in 16 bits.
+        wide = rms_norm(input.to(float32), shape, weight, eps)
+        return wide.to(input.dtype)
     squares = ops.mean(ops.pow(input, 2), tuple(range(-len(shape), 0)), True)
     out = input * ops.rsqrt(ops.add_number(squares, eps))
     return out if weight is None else out * weight
@@ -275,17 +316,24 @@ def local_response_norm(input: Tensor, size: int, alpha: float = 1e-4, beta: flo
         raise ShapeError(f"local_response_norm: input must have at least 3 dimensions, got {input.dim()}")
     if not input.numel():
         return input
-    n, c, *rest = input.shape
-    squares = ops.reshape(input * input, (n, 1, c, math.prod(rest)))
-    padded = ops.constant_pad_nd(squares, (0, 0, size // 2, (size - 1) // 2), 0)
-    mean = ops.avg_pool2d(padded, (size, 1), 1)
-    return input / ops.pow(ops.reshape(mean, tuple(input.shape)) * alpha + k, beta)
+    # The window slides over channels as if they were an image's rows: batch, 1, channels, the other dimensions.
+    pad = (0, 0, size // 2, (size - 1) // 2)
+    squares = input * input
+    if input.dim() == 3:
+        mean = ops.squeeze(avg_pool2d(ops.constant_pad_nd(ops.unsqueeze(squares, 1), pad), (size, 1), 1), 1)
+    else:
+        n, c, first, *rest = input.shape
+        layers = ops.reshape(squares, (n, 1, c, first, math.prod(rest)))
+        mean = avg_pool3d(ops.constant_pad_nd(layers, (0, 0, *pad)), (size, 1, 1), 1)
+        mean = ops.reshape(ops.squeeze(mean, 1), tuple(input.shape))
+    return input / ops.pow(mean * alpha + k, beta)
 
 
 __all__ = [
     "centred",
     "group_norm",
     "layer_norm",
+    "layer_norm_of",
     "local_response_norm",
     "native_group_norm",
     "native_layer_norm",

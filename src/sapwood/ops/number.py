@@ -20,7 +20,7 @@ class WithNumber(Unary):
     dtypes = "bifc"
 
 
-def _fit(input, number):  # type: ignore[no-untyped-def]
+def _fit(input, number):
     """Return integers as the default float where the number is a float."""
     exact = input.dtype.kind in "biu" and isinstance(number, float)
     return input.astype(dtypes.get_default_dtype().numpy) if exact else input

@@ -32,7 +32,9 @@ def _source(mode: str, n: int, before: int, after: int) -> Any:
     if mode == "replicate":
         return i.clip(0, n - 1)
     if mode == "circular":
-        return i % n
+        # What negative amounts cut off does not come round again.
+        kept = np.arange(max(-before, 0), n - max(-after, 0))
+        return kept[np.arange(-max(before, 0), len(kept) + max(after, 0)) % max(len(kept), 1)]
     return (n - 1) - np.abs((n - 1) - np.abs(i))
 
 
@@ -43,7 +45,7 @@ class IndexPad(Movement):
     dtypes = "fc"
     vjp_input = lambda g, input, pad, mode: ops.index_unpad(g, input, pad, mode)
 
-    def forward(input, pad, mode):  # type: ignore[no-untyped-def]
+    def forward(input, pad, mode):
         out = input
         for dim, before, after in _sides(pad, input.ndim):
             out = out.take(_source(mode, input.shape[dim], before, after), axis=dim)
@@ -84,7 +86,7 @@ class index_unpad(Movement):
     vjp_grad = lambda g, pad, mode: ops.index_pad(g, pad, mode)
     vjp_input = lambda g, input_shape: ops.zeros_of(g, input_shape)
 
-    def forward(grad, input, pad, mode):  # type: ignore[no-untyped-def]
+    def forward(grad, input, pad, mode):
         out, shape = grad, input.shape
         for dim, before, after in _sides(pad, len(shape)):
             n = shape[dim]

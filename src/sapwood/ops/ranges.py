@@ -89,6 +89,9 @@ def _lanes(n: int, dtype: Dtype, first: float, by: float) -> Array:
     A vector starts at a value in `dtype` and adds multiples of the step to it; what does not fill two vectors is
     computed element by element.
     """
+    exact_below = 2.0 ** {2: 8, 4: 24, 8: 53}[dtype.itemsize]
+    if first.is_integer() and by.is_integer() and max(abs(first), abs(first + by * n)) <= exact_below:
+        return (first + by * np.arange(n)).astype(dtype.numpy)  # nothing is rounded
     width = _LANES[dtype.itemsize]
     full = n - n % (2 * width)
     i = np.arange(n, dtype=np.float64)
@@ -221,7 +224,7 @@ def _powers(first: Any, last: Any, n: int, base: float, dtype: Dtype) -> Array:
     if dtype.category == COMPLEX:
         return np.power(dtype.numpy.type(base), _between(first, last, n, dtype))
     if n == 1:
-        return _power(base, np.array([first], np.float64)).astype(dtype.numpy)
+        return from_numbers("logspace", [float(_power(base, np.array([first], np.float64))[0])], dtype)
     ends = from_numbers("logspace", [first, last], dtype)
     a, b = ends.astype(np.float64)
     step = float(ends[1] - ends[0] if dtype.category != INT else b - a) / (n - 1)

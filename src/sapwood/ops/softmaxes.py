@@ -24,7 +24,7 @@ class Softmax(Fused):
     function = method = False
     samples = _samples
 
-    def canon(input, dim):  # type: ignore[no-untyped-def]
+    def canon(input, dim):
         if type(dim) is int and 0 <= dim < input.ndim:
             return (dim,)
         return (check_dim("softmax", dim, input.ndim),)
@@ -38,7 +38,7 @@ class softmax_of(Softmax):
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
     onnx = "Softmax"
 
-    def forward(input, dim):  # type: ignore[no-untyped-def]
+    def forward(input, dim):
         if not input.size:
             return input.copy()
         dim = dim if input.ndim else ()
@@ -47,7 +47,7 @@ class softmax_of(Softmax):
         out /= np.add.reduce(out, axis=dim, keepdims=True)
         return out
 
-    def formula(input, dim):  # type: ignore[no-untyped-def]
+    def formula(input, dim):
         e = ops.exp(input - ops.amax(input, dim, True))
         return e / ops.sum(e, dim, True)
 
@@ -60,7 +60,7 @@ class log_softmax_of(Softmax):
     vjp_input = lambda g, out, dim: g - ops.exp(out) * ops.sum(g, dim, True)
     onnx = "LogSoftmax"
 
-    def forward(input, dim):  # type: ignore[no-untyped-def]
+    def forward(input, dim):
         if not input.size:
             return input.copy()
         dim = dim if input.ndim else ()
@@ -68,7 +68,7 @@ class log_softmax_of(Softmax):
         out -= np.log(np.add.reduce(np.exp(out), axis=dim, keepdims=True))
         return out
 
-    def formula(input, dim):  # type: ignore[no-untyped-def]
+    def formula(input, dim):
         shifted = input - ops.amax(input, dim, True)
         return shifted - ops.log(ops.sum(ops.exp(shifted), dim, True))
 
@@ -80,7 +80,7 @@ class safe_softmax(Softmax):
     grad_fn = "SafeSoftmaxBackward0"
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
 
-    def formula(input, dim):  # type: ignore[no-untyped-def]
+    def formula(input, dim):
         return ops.where(ops.amax(input, dim, True) == -math.inf, 0, ops.softmax_of(input, dim))
 
 

@@ -9,7 +9,6 @@ from numpy import ndarray
 
 from .. import alias, ops
 from ..errors import ShapeError
-from ..tensor import Tensor
 from .declare import Movement, View, composite, op
 from .sizes import ints, one_int
 
@@ -127,9 +126,8 @@ def strided(input: Any, size: Any, stride: Any, storage_offset: Any = None) -> A
     Raises:
         ShapeError: a negative number, or a place outside the storage.
     """
-    if not isinstance(input, Tensor):
-        target = ints("as_strided", "size", size), ints("as_strided", "stride", stride), storage_offset or 0
-        return restrided(input, _plain(tuple(input.shape)), target, "source")
+    if isinstance(input, ndarray):
+        return move(input, _plain(input.shape), (size, stride, storage_offset or 0), "source")
     return as_strided(input, size, stride, storage_offset, None)
 
 

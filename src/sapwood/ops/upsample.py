@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import ops
 from ..errors import MissingError, ShapeError, ValueRangeError
+from .adaptive import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
 from .declare import Movement, op
 
 _CUBIC = -0.75
@@ -98,7 +99,7 @@ def _as_input(out: Any, input: Any) -> Any:
     """Return a new array of the input's type; integers are rounded, and kept in range where cubics overshoot."""
     if input.dtype.kind == "u" and out.dtype.kind == "f":
         out = np.floor(out + 0.5).clip(0, np.iinfo(input.dtype).max)
-    return out.astype(input.dtype, copy=out is input)
+    return out.astype(input.dtype, copy=False)
 
 
 @op
@@ -123,9 +124,9 @@ class resample(Movement):
     ]
     vjp_input = lambda g, input_shape, kind, align, scales: ops.resample_back(g, kind, input_shape[2:], align, scales)
 
-    def forward(input, kind, size, align, scales):  # type: ignore[no-untyped-def]
+    def forward(input, kind, size, align, scales):
         out = input
-        for dim in range(2, input.ndim):
+        for dim in reversed(range(2, input.ndim)):
             index, weight = taps(kind, input.shape[dim], size[dim - 2], align, scales[dim - 2], _real(input.dtype))
             if weight is None:
                 out = out.take(index[:, 0], axis=dim)
@@ -133,8 +134,8 @@ class resample(Movement):
             terms = [
                 out.take(index[:, k], axis=dim) * _along(weight[:, k], dim, out.ndim) for k in range(index.shape[1])
             ]
-            out = sum(terms[1:], terms[0])
-        return _as_input(out, input)
+            out = _as_input(sum(terms[1:], terms[0]), input)
+        return out if out is not input else input.copy()
 
 
 @op
@@ -148,7 +149,7 @@ class resample_back(Movement):
     samples = lambda rng: [(rng.standard_normal((1, 2, 5)), "linear1", (3,), False, (None,))]
     vjp_input = lambda g, input_shape, kind, align, scales: ops.resample(g, kind, input_shape[2:], align, scales)
 
-    def forward(input, kind, size, align, scales):  # type: ignore[no-untyped-def]
+    def forward(input, kind, size, align, scales):
         out = input
         for dim in range(2, input.ndim):
             index, weight = taps(kind, size[dim - 2], input.shape[dim], align, scales[dim - 2], _real(input.dtype))
@@ -199,7 +200,7 @@ def interpolate(
     if antialias and mode not in ("bilinear", "bicubic"):
         raise ValueRangeError(f"interpolate: antialias works with bilinear and bicubic, mode is {mode!r}")
     if mode == "area":
-        pool = (ops.adaptive_avg_pool1d, ops.adaptive_avg_pool2d, ops.adaptive_avg_pool3d)[spatial - 1]
+        pool = (adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d)[spatial - 1]
         return pool(input, size)
     if smooth and _DIMS[mode] != spatial:
         raise MissingError(f"interpolate: mode {mode!r} needs {_DIMS[mode] + 2} dimensions, input has {input.dim()}")

@@ -23,7 +23,7 @@ class pixel_shuffle(Movement):
     method = False
     samples = lambda rng: [(rng.standard_normal((1, 8, 2, 3)), 2), (rng.standard_normal((9, 1, 2)), 3)]
 
-    def canon(input, upscale_factor):  # type: ignore[no-untyped-def]
+    def canon(input, upscale_factor):
         r = upscale_factor
         if input.ndim < 3 or r < 1 or input.shape[-3] % (r * r):
             raise ShapeError(
@@ -32,7 +32,7 @@ class pixel_shuffle(Movement):
             )
         return (r,)
 
-    def forward(input, upscale_factor):  # type: ignore[no-untyped-def]
+    def forward(input, upscale_factor):
         r = upscale_factor
         *batch, c, h, w = input.shape
         x = input.reshape(math.prod(batch), c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
@@ -48,7 +48,7 @@ class pixel_unshuffle(Movement):
     method = False
     samples = lambda rng: [(rng.standard_normal((1, 2, 4, 6)), 2)]
 
-    def canon(input, downscale_factor):  # type: ignore[no-untyped-def]
+    def canon(input, downscale_factor):
         r = downscale_factor
         if input.ndim < 3 or r < 1 or input.shape[-1] % r or input.shape[-2] % r:
             raise ShapeError(
@@ -56,7 +56,7 @@ class pixel_unshuffle(Movement):
             )
         return (r,)
 
-    def forward(input, downscale_factor):  # type: ignore[no-untyped-def]
+    def forward(input, downscale_factor):
         r = downscale_factor
         *batch, c, h, w = input.shape
         x = input.reshape(math.prod(batch), c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
@@ -75,12 +75,12 @@ class channel_shuffle(Movement):
     method = False
     samples = lambda rng: [(rng.standard_normal((1, 6, 2)), 2)]
 
-    def canon(input, groups):  # type: ignore[no-untyped-def]
+    def canon(input, groups):
         if input.ndim < 3 or groups < 1 or input.shape[1] % groups:
             raise ShapeError(f"channel_shuffle: groups = {groups} must divide the channels of input {input.shape}")
         return (groups,)
 
-    def forward(input, groups):  # type: ignore[no-untyped-def]
+    def forward(input, groups):
         n, c, *rest = input.shape
         x = input.reshape(n, groups, c // groups, *rest).swapaxes(1, 2).reshape(input.shape)
         return x.copy() if np.shares_memory(x, input) else x
@@ -88,7 +88,7 @@ class channel_shuffle(Movement):
     vjp_input = lambda g, input_shape, groups: ops.channel_shuffle(g, input_shape[1] // groups)
 
 
-# -- affine grids -------------------------------------------------------------------------------------------------------
+# -- affine grids ------------------------------------------------------------------------------------------------------
 
 
 def _base_grid(size: tuple[int, ...], align: bool, dtype: Any) -> Any:
@@ -113,16 +113,14 @@ class affine_grid_generator(Plain):
         (rng.standard_normal((1, 3, 4)), (1, 1, 2, 3, 2), True),
     ]
 
-    def canon(theta, size, align_corners):  # type: ignore[no-untyped-def]
+    def canon(theta, size, align_corners):
         size = tuple(map(int, size))
         d = len(size) - 2
         if d not in (2, 3) or theta.shape != (size[0], d, d + 1):
-            raise ShapeError(
-                f"affine_grid: for size {size} theta must be ({size[0] if size else 'N'}, {d}, {d + 1}), got {theta.shape}"
-            )
+            raise ShapeError(f"affine_grid: theta must be (N, {d}, {d + 1}) for size {size}, got {theta.shape}")
         return size, align_corners
 
-    def forward(theta, size, align_corners):  # type: ignore[no-untyped-def]
+    def forward(theta, size, align_corners):
         base = _base_grid(size[2:], align_corners, theta.dtype)
         return np.matmul(base, theta.swapaxes(1, 2)).reshape(size[0], *size[2:], len(size) - 2)
 
@@ -138,7 +136,7 @@ class affine_grid_back(Plain):
     function = method = False
     samples = lambda rng: [(rng.standard_normal((2, 3, 4, 2)), (2, 1, 3, 4), False)]
 
-    def forward(grad, size, align_corners):  # type: ignore[no-untyped-def]
+    def forward(grad, size, align_corners):
         base = _base_grid(size[2:], align_corners, grad.dtype)
         return np.matmul(grad.reshape(size[0], -1, len(size) - 2).swapaxes(1, 2), base)
 
@@ -168,7 +166,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
     return ops.affine_grid_generator(theta, size, bool(align_corners))
 
 
-# -- sampling at positions ----------------------------------------------------------------------------------------------
+# -- sampling at positions ---------------------------------------------------------------------------------------------
 
 
 def _unnormalised(x: Any, n: int, align: bool) -> Any:
@@ -260,10 +258,12 @@ def grid_sample(
     if mode != "bicubic":
         where = [_in_padding(x, s, padding_mode, align_corners) for x, s in zip(where, sizes)]
     if mode == "nearest":
-        total = _fetch(flat, [ops.round(x) for x in where], sizes)
+        # The nearest element does not change with its position: the gradient of grid is zero, not absent.
+        total = ops.tied(_fetch(flat, [ops.round(x).detach() for x in where], sizes), grid)
     else:
         total = _blend(flat, where, sizes, mode, padding_mode, align_corners)
-    return ops.reshape(total, (n, c, *grid.shape[1:-1]))
+    out = ops.reshape(total, (n, c, *grid.shape[1:-1]))
+    return out if out.dtype is input.dtype else out.to(input.dtype)
 
 
 def _blend(flat: Any, where: list[Any], sizes: tuple[int, ...], mode: str, padding: str, align: bool) -> Any:

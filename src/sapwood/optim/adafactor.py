@@ -120,7 +120,8 @@ def _change(p: Array, g: Array, state: State, group: Group) -> None:
     if eps1 is None:
         eps1 = 2.0 ** (1 - finfo(p.dtype)[1])
     if p.dtype.itemsize == 2:  # compute in float32 and round once
-        wide, kept = p.astype(np.float32), {k: wrap(v._array.astype(np.float32)) for k, v in state.items()}
+        wide: Array = p.astype(np.float32)
+        kept = {k: wrap(v._array.astype(np.float32)) for k, v in state.items()}
         _change(wide, g.astype(np.float32), kept, {**group, "eps": (eps1, eps2)})
         p[...] = wide
         for key, value in kept.items():

@@ -129,7 +129,7 @@ class Elementwise(Optimizer):
             return
         if p.dtype.itemsize == 2:
             # In 16 bits 0.999 would round to 1 and small steps to nothing: compute in float32 and round once.
-            wide = [a.astype(np.float32) for a in (p, g, *slots)]
+            wide: list[Array] = [a.astype(np.float32) for a in (p, g, *slots)]
             self._apply(wide[0], wide[1], wide[2:], c, l2, shrink, maximize)
             for narrow, result in zip((p, *slots), (wide[0], *wide[2:])):
                 narrow[...] = result
@@ -139,8 +139,8 @@ class Elementwise(Optimizer):
             return
         p, g, slots = p.reshape(-1), g.reshape(-1), [s.reshape(-1) for s in slots]
         for start in range(0, p.size, PIECE):
-            part = slice(start, start + PIECE)
-            self._piece(p[part], g[part], [s[part] for s in slots], c, l2, shrink, maximize)
+            piece = slice(start, start + PIECE)
+            self._piece(p[piece], g[piece], [s[piece] for s in slots], c, l2, shrink, maximize)
 
     def _piece(
         self, p: Array, g: Array, slots: list[Array], c: tuple[Any, ...], l2: float, shrink: float, maximize: bool
@@ -157,9 +157,7 @@ class Elementwise(Optimizer):
 
     def _buffers(self, p: Array) -> tuple[Array, list[Array]]:
         """Return an array for a changed gradient and those the rule asked for, reused from step to step."""
-        cache: dict[Any, Any] | None = self.__dict__.get("_arrays")
-        if cache is None:
-            cache = self._arrays = {}
+        cache: dict[Any, Any] = self.__dict__.setdefault("_arrays", {})
         key = p.shape, p.dtype
         found = cache.get(key)
         if found is None:

@@ -121,7 +121,7 @@ class LBFGS(Optimizer):
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
         first_loss = evaluate()
-        loss, evaluations = float(first_loss), 1
+        loss, evaluations = number(first_loss), 1
         state["func_evals"] += 1
         g = self._gradient()
         if _largest(g) <= group["tolerance_grad"]:
@@ -147,7 +147,7 @@ class LBFGS(Optimizer):
             else:
                 self._move(length, d)
                 if iteration != group["max_iter"]:
-                    loss, g, calls = float(evaluate()), self._gradient(), 1
+                    loss, g, calls = number(evaluate()), self._gradient(), 1
             evaluations += calls
             state["func_evals"] += calls
             if iteration == group["max_iter"] or evaluations >= group["max_eval"]:
@@ -166,7 +166,7 @@ class LBFGS(Optimizer):
 
         def at(t: float) -> tuple[float, Array]:
             self._move(t, d)
-            value, gradient = float(evaluate()), self._gradient()
+            value, gradient = number(evaluate()), self._gradient()
             self._put(start)
             return value, gradient
 

@@ -102,7 +102,7 @@ class Muon(Optimizer):
 
 def _change(p: Array, g: Array, buffer: Array, group: Group) -> None:
     if p.dtype.itemsize == 2:  # compute in float32 and round once
-        wide = p.astype(np.float32), buffer.astype(np.float32)
+        wide: tuple[Array, Array] = p.astype(np.float32), buffer.astype(np.float32)
         _change(wide[0], g.astype(np.float32), wide[1], group)
         p[...], buffer[...] = wide
         return

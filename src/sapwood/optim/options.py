@@ -39,7 +39,7 @@ def check_way(op: str, *, foreach: bool | None = None, fused: bool | None = None
 
 
 def number(value: Any) -> float:
-    """Return a hyper-parameter, which may be a tensor of one element, as a Python number."""
+    """Return a hyper-parameter or a loss, which may be a tensor of one element, as a Python number."""
     if type(value) is float or type(value) is int:
         return value
-    return float(value)
+    return float(value._array) if isinstance(value, Tensor) else float(value)

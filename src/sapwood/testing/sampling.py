@@ -41,7 +41,12 @@ class Sample(NamedTuple):
     def arrays(self) -> list[Array]:
         """Return the arrays in order, those in sequences too."""
         found: list[Array] = []
-        self.map(lambda a: found.append(a) or a)
+
+        def note(a: Array) -> Array:
+            found.append(a)
+            return a
+
+        self.map(note)
         return found
 
 
@@ -60,7 +65,7 @@ def _brief(x: Any) -> str:
 
 
 @cache
-def samples(op: type[Op]) -> tuple[Sample, ...]:
+def samples(op: Any) -> tuple[Sample, ...]:
     """Return the op's sample calls: its own, or those of its kind.
 
     Raises:
@@ -120,7 +125,7 @@ def cast(op: type[Op], sample: Sample, kind: str) -> Sample | None:
 
 
 @cache
-def gradient_samples(op: type[Op]) -> tuple[Sample, ...]:
+def gradient_samples(op: Any) -> tuple[Sample, ...]:
     """Return the samples for laws about derivatives: as declared, and complex ones where the op takes them."""
     own = samples(op)
     if "c" not in op.dtypes:

@@ -58,6 +58,8 @@ class CyclicLR(LRScheduler):
     Reference: Smith, arXiv:1506.01186.
     """
 
+    use_beta1: bool
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -241,6 +243,8 @@ class OneCycleLR(LRScheduler):
 
     Reference: Smith and Topin, arXiv:1708.07120.
     """
+
+    use_beta1: bool
 
     def __init__(
         self,

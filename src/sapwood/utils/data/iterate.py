@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import pickle
 import warnings
@@ -21,7 +22,10 @@ class LoaderIterator:
     """What both ways of loading share: the order of the indices, the base seed, the count."""
 
     def __init__(self, loader: Any) -> None:
-        self._loader = loader
+        # A copy, since a loader with persistent workers holds its iterator: a cycle would outlive its last user.
+        self._loader = copy.copy(loader)
+        self._loader._iterator = None
+        self._origin = weakref.ref(loader)
         self._begin()
         # After the sampler's iterator was made and before it draws: the order in which PyTorch uses the generator.
         self._base_seed = draw_seed(loader.generator)
@@ -213,7 +217,7 @@ class MultiProcess(LoaderIterator):
             return self._order.popleft()
         waiting = {w.conn: w for w in self._workers if w.owes}
         ready = wait([*waiting, *(w.process.sentinel for w in waiting.values())], self._loader.timeout or None)
-        worker = next((waiting[r] for r in ready if r in waiting), self._order[0])  # type: ignore[index]
+        worker = next((waiting[r] for r in ready if r in waiting), self._order[0])
         self._order.remove(worker)
         return worker
 
@@ -239,7 +243,9 @@ class MultiProcess(LoaderIterator):
     def _end(self) -> None:
         self._order.clear()
         self._stop()
-        self._loader._forget(self)
+        origin = self._origin()
+        if origin is not None:
+            origin._forget(self)
 
 
 def raise_again(problem: Failure, worker: int) -> None:
