@@ -288,7 +288,7 @@ def out(op: type[Op], sample: Sample) -> None:
         raise AssertionError(f"{op.name} {sample}: out= was accepted although an input requires grad")
 
 
-def errors(op: type[Op]) -> None:
+def errors(op: Any) -> None:
     """A tensor argument that is no tensor is refused by name, and the text names the op."""
     names = input_names(op)
     if not names:
