@@ -10,8 +10,11 @@ from __future__ import annotations
 
 from .jacobians import hessian, jacfwd, jacrev
 from .modules import functional_call, functionalize, stack_module_state
+from .reverse import install
 from .transforms import grad, grad_and_value, jvp, linearize, vjp
 from .vmap import vmap
+
+install()
 
 __all__ = [
     "functional_call",

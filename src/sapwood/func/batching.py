@@ -288,7 +288,7 @@ def _viewed(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
         shape = tuple((whole // rest if rest else 0) if n == -1 else n for n in shape)
     if np.prod(shape, dtype=int) != np.prod(tuple(value.shape)[1:], dtype=int):
         raise ShapeError(f"{op.name}: {shape} does not hold the elements of a tensor of shape {value.shape[1:]}")
-    return value.reshape((size, *shape))
+    return call(op, [value], ((size, *shape),)) if op.name == "view" else value.reshape((size, *shape))
 
 
 def _permuted(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
@@ -384,16 +384,32 @@ def _index(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
             "vmap: indexing with a mask gives results whose shapes depend on values; use where(mask, input, 0)"
         )
     if not any(i.batched for i in indices):
-        return call(op, [x.value, tuple(i.value for i in indices)], (tuple(d + 1 for d in dims),))
+        out = call(op, [x.value, tuple(i.value for i in indices)], (tuple(d + 1 for d in dims),))
+        return out if _adjacent(indices, dims) else ops.movedim(out, _index_rank(indices), 0)
     if any(i.value.dtype.name == "bool" for i in indices):
         return None
     rank = max(i.rank for i in indices)
     value = each(x, size)
-    adjacent = dims == tuple(range(dims[0], dims[0] + len(dims)))
+    adjacent = _adjacent(indices, dims)
     out = call(op, [value, (_rows(size, rank), *_raised(indices, rank))], ((0, *(d + 1 for d in dims)),))
     before = dims[0] if adjacent else 0
     # The examples' index has moved to the front unless it follows the batch directly.
     return ops.movedim(out, tuple(range(1, 1 + rank)), tuple(range(1 + before, 1 + before + rank))) if before else out
+
+
+def _adjacent(indices: Any, dims: tuple[int, ...]) -> bool:
+    """Return whether the indexed dimensions follow each other, so that the index takes their place."""
+    at = dims[0]
+    for i, d in zip(indices, dims):
+        if d != at:
+            return False
+        at += i.rank if i.value.dtype.name == "bool" else 1
+    return True
+
+
+def _index_rank(indices: Any) -> int:
+    """Return the number of dimensions that the index tensors broadcast to."""
+    return max(1 if i.value.dtype.name == "bool" else i.rank for i in indices)
 
 
 def _rows(size: int, rank: int) -> Any:
@@ -411,12 +427,12 @@ def _index_back(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     if any(i.value.dtype.name == "bool" for i in indices):
         if any(i.batched for i in indices):
             return None
-        return call(op, [x.value, tuple(i.value for i in indices)], ((size, *shape), tuple(d + 1 for d in dims)))
     if not any(i.batched for i in indices):
-        return call(op, [x.value, tuple(i.value for i in indices)], ((size, *shape), tuple(d + 1 for d in dims)))
+        value = x.value if _adjacent(indices, dims) else ops.movedim(x.value, 0, _index_rank(indices))
+        return call(op, [value, tuple(i.value for i in indices)], ((size, *shape), tuple(d + 1 for d in dims)))
     rank = max(i.rank for i in indices)
     value = each(x, size)
-    before = dims[0] if dims == tuple(range(dims[0], dims[0] + len(dims))) else 0
+    before = dims[0] if _adjacent(indices, dims) else 0
     if before:
         value = ops.movedim(value, tuple(range(1 + before, 1 + before + rank)), tuple(range(1, 1 + rank)))
     return call(op, [value, (_rows(size, rank), *_raised(indices, rank))], ((size, *shape), (0, *(d + 1 for d in dims))))
@@ -428,16 +444,11 @@ def _index_put(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     if any(i.value.dtype.name == "bool" for i in indices):
         return None
     rank = max(i.rank for i in indices)
-    adjacent = dims == tuple(range(dims[0], dims[0] + len(dims)))
-    before = dims[0] if adjacent else 0
-    if before and values.rank > rank + x.rank - len(dims) - before:
+    if not _adjacent(indices, dims) or dims[0] != 0:
         return None
-    value = each(x, size)
     written = raised(values.value, rank + x.rank - len(dims)) if values.batched else values.value
-    if before:
-        return None
     key = (_rows(size, rank), *_raised(indices, rank))
-    return call(op, [value, written, key], ((0, *(d + 1 for d in dims)), accumulate))
+    return call(op, [each(x, size), written, key], ((0, *(d + 1 for d in dims)), accumulate))
 
 
 def _one_index(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:

@@ -58,9 +58,8 @@ class DualTensor(Wrapper):
         return target
 
     def detach(self) -> Tensor:
-        """Return the same value and tangent outside every graph."""
-        tangent = self._tangent
-        return DualTensor(self._primal.detach(), None if tangent is None else tangent.detach(), self._level)
+        """Return the value alone, outside every graph: what is detached does not follow the inputs."""
+        return self._primal.detach()
 
     @property
     def data(self) -> Tensor:

@@ -30,11 +30,6 @@ def basis(like: list[Tensor]) -> list[Tensor]:
     return found
 
 
-def _chunk(name: str, chunk_size: Any) -> None:
-    if chunk_size is not None and not chunk_size > 0:
-        raise TransformError(f"{name}: chunk_size must be None or greater than 0, got {chunk_size}")
-
-
 def jacrev(
     func: Callable[..., Any],
     argnums: Any = 0,
@@ -59,7 +54,8 @@ def jacrev(
         tensor([[2., 0.],
                 [0., 4.]])
     """
-    _chunk("jacrev", chunk_size)
+    if chunk_size is not None and not chunk_size > 0:
+        raise TransformError(f"jacrev: chunk_size must be None or greater than 0, got {chunk_size}")
 
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
@@ -88,7 +84,6 @@ def jacfwd(
     argnums: Any = 0,
     has_aux: bool = False,
     *,
-    chunk_size: int | None = None,
     randomness: str = "error",
 ) -> Callable[..., Any]:
     """Return a function that computes the Jacobian of `func` in forward mode, one derivative per input element.
@@ -96,14 +91,11 @@ def jacfwd(
     Args:
         argnums: the positional arguments to differentiate by.
         has_aux: the function returns (output, aux), and the result is (jacobian, aux).
-        chunk_size: how many columns to compute at once; all by default.
         randomness: as in `vmap`.
 
     Returns:
         As `jacrev`.
     """
-    _chunk("jacfwd", chunk_size)
-
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         places = positions("jacfwd", argnums, len(args))
@@ -126,7 +118,7 @@ def jacfwd(
             found: Any = (jvp(lambda *x: func(*x, **kwargs), tuple(points), tuple(map(zeros_like, points)))[1],)
             columns = tree.map_leaves(lambda t: t.expand((0, *t.shape)), found)
         else:
-            columns = vmap(along, randomness=randomness, chunk_size=chunk_size)(*units)
+            columns = vmap(along, randomness=randomness)(*units)
         outs, out_spec = tree.flatten(columns[0])
         counts = [prod(x.shape) for x in points]
         results = []

@@ -87,6 +87,9 @@ def _tied(module: Any, given: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+_ABSENT = object()
+
+
 @contextmanager
 def _replaced(module: Any, given: dict[str, Any]) -> Iterator[None]:
     """Put tensors into the module's own dictionaries, and the old ones back; what the call wrote goes into `given`."""
@@ -100,15 +103,19 @@ def _replaced(module: Any, given: dict[str, Any]) -> Iterator[None]:
                 raise AttributeError(f"functional_call: the module has no part {owner!r} (for {path!r})") from problem
             table = next((t for t in (part._parameters, part._buffers) if name in t), None)
             if table is None:
-                raise AttributeError(f"functional_call: the module has no parameter or buffer {path!r}")
+                # A name that is no parameter becomes an attribute for the time of the call.
+                table = part.__dict__
             if not isinstance(value, Tensor):
                 raise ArgumentError(f"functional_call: {path!r} must be a tensor, got {type(value).__name__}")
-            kept.append((table, name, table[name]))
+            kept.append((table, name, table.get(name, _ABSENT)))
             table[name] = value
         yield
     finally:
         for table, name, old in reversed(kept):
-            table[name] = old
+            if old is _ABSENT:
+                del table[name]
+            else:
+                table[name] = old
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -166,17 +166,20 @@ def fresh(x: Tensor, levels: Any) -> Tensor:
         levels: the vmaps each of whose examples is to have a gradient of its own.
     """
     for level in levels:
-        if not has_batch(x, level):
-            x = batch(x.expand((level.size, *x.shape)), level)  # type: ignore[attr-defined]
+        x = _batched_value(live(x), level)
     return _fresh(live(x))
 
 
-def has_batch(x: Any, level: Level) -> bool:
-    """Return whether the value of a tensor, its tangents aside, is batched at `level`."""
-    x = live(x)
-    while isinstance(x, Wrapper) and x._level is not level:
-        x = live(x._value if isinstance(x, BatchedTensor) else x._primal)  # type: ignore[attr-defined]
-    return isinstance(x, Wrapper)
+def _batched_value(x: Any, level: Level) -> Tensor:
+    """Return `x` with its value, if not its tangents, batched at `level`."""
+    if isinstance(x, Wrapper) and x._level.number >= level.number:
+        if x._level is level:
+            return x
+        if isinstance(x, BatchedTensor):
+            return BatchedTensor(_batched_value(live(x._value), level), x._level)
+        assert isinstance(x, DualTensor)
+        return DualTensor(_batched_value(live(x._primal), level), x._tangent, x._level)
+    return BatchedTensor(x.expand((level.size, *x.shape)), level)
 
 
 def _fresh(x: Any) -> Tensor:

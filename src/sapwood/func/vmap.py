@@ -39,7 +39,7 @@ def vmap(
         chunk_size: compute at most this many examples at once.
 
     Returns:
-        The vectorised function; keyword arguments are batched along their dimension 0.
+        The vectorised function; all examples share its keyword arguments.
 
     Raises:
         BatchError: the dimensions do not fit the arguments, or their sizes differ.
@@ -61,12 +61,10 @@ def vmap(
     @functools.wraps(func)
     def vectorised(*args: Any, **kwargs: Any) -> Any:
         leaves, dims, spec, size = _inputs(func, in_dims, args)
-        named, named_spec = tree.flatten(kwargs)
-        named = [ops.movedim(x, 0, 0) if isinstance(x, Tensor) and x.ndim else x for x in named]
         if chunk_size is None or chunk_size >= size:
-            return _run(func, leaves, dims, spec, named, named_spec, size, out_dims, randomness, 0, size)
+            return _run(func, leaves, dims, spec, kwargs, size, out_dims, randomness, 0, size)
         parts = [
-            _run(func, leaves, dims, spec, named, named_spec, size, out_dims, randomness, i, min(i + chunk_size, size))
+            _run(func, leaves, dims, spec, kwargs, size, out_dims, randomness, i, min(i + chunk_size, size))
             for i in range(0, size, chunk_size)
         ]
         return _joined(parts, out_dims)
@@ -112,7 +110,7 @@ def _name(func: Any) -> str:
 
 
 def _run(
-    func: Any, leaves: Any, dims: Any, spec: Any, named: Any, named_spec: Any, whole: int, out_dims: Any,
+    func: Any, leaves: Any, dims: Any, spec: Any, kwargs: dict[str, Any], whole: int, out_dims: Any,
     randomness: str, first: int, last: int,
 ) -> Any:  # fmt: skip
     """Run examples `first` to `last` of the batch."""
@@ -123,8 +121,7 @@ def _run(
 
     with level(last - first, randomness) as own:
         args = [x if d is None else batch(part(x, d), own) for x, d in zip(leaves, dims)]
-        kwargs = [batch(part(x, 0), own) if isinstance(x, Tensor) else x for x in named]
-        made = func(*tree.unflatten(args, spec), **tree.unflatten(kwargs, named_spec))
+        made = func(*tree.unflatten(args, spec), **kwargs)
         outs, out_spec = tree.flatten(made)
         places = _places(func, out_dims, out_spec, made)
         return tree.unflatten([_result(func, o, d, own) for o, d in zip(outs, places)], out_spec)

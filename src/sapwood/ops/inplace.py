@@ -33,8 +33,8 @@ def in_place(
     name = name or op.name + "_"
     owner = slow.owner_of((self, *others))
     if owner is not None:
-        write = getattr(owner, "__sapwood_write__", None)
-        return owner.__sapwood_op__(op, (self, *others), attrs) if write is None else write(op, self, others, attrs)
+        over = getattr(owner, "__sapwood_write__", None)
+        return owner.__sapwood_op__(op, (self, *others), attrs) if over is None else over(op, self, others, attrs)
     checked = slow._checked(op, (self, *others), operator)
     if checked is NotImplemented:
         return NotImplemented
