@@ -234,6 +234,14 @@ def along(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     return _on_each(op, result, lambda r: r.reshape((size,)))
 
 
+def onto(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    """Move every named dimension and size one to the right; they are those of the result, of which there are more."""
+    shape = next((a for n, a in zip(op.attrs, attrs) if n in _SIZES and isinstance(a, tuple)), ())
+    if not shape or any(n == "dim" and not isinstance(a, int) for n, a in zip(op.attrs, attrs)):
+        return None
+    return call(op, [each(x, size) for x in xs], _shifted(attrs, op.attrs, size, len(shape)))
+
+
 def reduction(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     """Reduce along the examples' own dimensions; all of them where no dimension can be named."""
     if "dim" in op.attrs:
@@ -576,6 +584,38 @@ def _convolution(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     return out + b
 
 
+def _filter_gradient(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    """Take every example as a group of channels."""
+    if not size:
+        return None
+    x, g = (ops.movedim(each(y, size), 0, 1) for y in xs)
+    n, c, o = x.shape[0], x.shape[2], g.shape[2]
+    x, g = x.reshape((n, size * c, *x.shape[3:])), g.reshape((n, size * o, *g.shape[3:]))
+    return unfolded(call(op, [x, g], (*attrs[:-1], attrs[-1] * size)), size)
+
+
+def _bias_gradient(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    g = each(xs[0], size)
+    return g.sum((1, *range(3, g.ndim)))
+
+
+def _tied(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    return call(op, [each(xs[0], size), xs[1].value], attrs)
+
+
+def _copied(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    x, source = xs
+    return call(op, [each(x, size), raised(source.value, x.rank) if source.batched else source.value], attrs)
+
+
+def _masked(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    x, mask, value = xs
+    rank = max(x.rank, mask.rank)
+    a, m, v = (raised(y.value, rank) if y.batched else y.value for y in (x, mask, value))
+    out = ops.where(m, v.to(a.dtype), a)
+    return out if len(out.shape) > rank else out.expand((size, *out.shape))
+
+
 def _embedding(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     """Look up rows of one table, or of a table per example laid one after another."""
     weight, indices = xs
@@ -639,6 +679,10 @@ def _dynamic(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     )
 
 
+def _traced(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
+    return ops.diagonal(xs[0].value, 0, 1, 2).sum(-1)
+
+
 _FOLDED = images()
 RULES: dict[str, Rule] = {
     "mm": _product, "bmm": _product, "mv": _product, "matmul": _product, "dot": _inner, "vdot": _inner,
@@ -655,7 +699,8 @@ RULES: dict[str, Rule] = {
     "triu": lambda op, size, xs, attrs: same(op, size, xs, attrs) if xs[0].rank > 1 else None,
     "flip": along, "roll": lambda op, size, xs, attrs: along(op, size, xs, attrs) if attrs[1] else None,
     "select": along, "slice": along, "diagonal": along, "unfold": lambda *a: along(*a) if a[2][0].rank else None,
-    "select_backward": along, "slice_backward": along, "diagonal_backward": along, "unfold_backward": along,
+    "select_backward": onto, "slice_backward": onto, "diagonal_backward": onto, "unfold_backward": onto,
+    "place_reduced": onto, "embedded": onto,
     "select_scatter": along, "slice_scatter": along, "diagonal_scatter": along,
     "constant_pad_nd": _padded,
     "index": _index, "index_backward": _index_back, "index_put_at": _index_put,
@@ -668,6 +713,9 @@ RULES: dict[str, Rule] = {
     "real": same, "imag": same, "zero_fill": same,
     "sort": along, "topk": along, "argsort": along, "argmax": reduction, "argmin": reduction,
     "convolution": _convolution, "embedding": _embedding, "embedding_gradient": _embedding_gradient, "nll_loss": _nll,
+    "filter_gradient": _filter_gradient, "bias_gradient": _bias_gradient, "tied": _tied, "copy": _copied,
+    "masked_fill_tensor": _masked, "trace": _traced, "rot90": along, "cdist": elementwise, "linalg_cross": along,
+    "recurrence": along, "resample": _FOLDED, "resample_back": _FOLDED, "index_pad": _FOLDED, "circular_pad": _FOLDED,
     "nonzero": _dynamic, "masked_select": _dynamic, "unique2": _dynamic, "runs": _dynamic,
     "avg_pool": _FOLDED, "adaptive_avg_pool": _FOLDED, "adaptive_max_pool": _FOLDED, "max_pool_with_indices": _FOLDED,
     "max_of_windows": _FOLDED, "adaptive_avg_pool_gradient": images("input"), "avg_pool_gradient": images("input"),

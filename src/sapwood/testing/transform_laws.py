@@ -101,6 +101,63 @@ def batched(op: type[Op], sample: Sample) -> None:
             )
 
 
+def nested(op: type[Op], sample: Sample) -> None:
+    """A vmap inside a vmap equals the two loops."""
+    arrays = arrays_of(sample, op)
+    if not arrays:
+        return
+    rng = np.random.default_rng(6)
+    wholes = [np.stack([_varied(a, rng) for _ in range(2)]) for a in arrays]
+    rows = [
+        [_called(op, sample, [wrap(np.asarray(w[i, j]).copy()) for w in wholes]) for j in range(COUNT)] for i in range(2)
+    ]
+    flat = [r for row in rows for r in row]
+    if any(len({o._array.shape for o in column}) > 1 for column in zip(*flat)):
+        return
+    with level(2) as outer, level(COUNT) as inner:
+        # The inner batch of every other operand lies first in memory.
+        given = [batch(batch(wrap(w.copy()), outer), inner) for w in wholes]
+        try:
+            outs = [unbatch(unbatch(o, inner), outer) for o in _called(op, sample, given)]
+        except GradError as problem:
+            assert op.name in _BY_VALUE, problem
+            return
+    for k, got in enumerate(outs):
+        want = np.stack([np.stack([rows[i][j][k]._array for j in range(COUNT)]) for i in range(2)])
+        assert got._array.shape == want.shape and np.allclose(got._array, want, rtol=1e-10, atol=1e-12, equal_nan=True), (
+            f"{op.name} {sample}: nested vmap and the loops differ"
+        )
+
+
+def batched_pullback(op: type[Op], sample: Sample) -> None:
+    """The gradients for a batch of cotangents equal those for one after the other."""
+    given = [wrap(a.copy(order="K")) for a in arrays_of(sample, op)]
+    for t in given:
+        if t.dtype.is_differentiable:
+            t.requires_grad_()
+    outs = [o for o in _called(op, sample, given) if o.requires_grad]
+    inputs = [t for t in given if t.requires_grad]
+    if not inputs or not outs:
+        return
+    rng = np.random.default_rng(8)
+    cots = [np.stack([_random(o._array, rng) for _ in range(COUNT)]) for o in outs]
+    rows = [
+        grad(outs, inputs, [wrap(np.asarray(c[i]).copy()) for c in cots], retain_graph=True, allow_unused=True)
+        for i in range(COUNT)
+    ]
+    together = grad(
+        outs, inputs, [wrap(c) for c in cots], retain_graph=True, allow_unused=True, is_grads_batched=True
+    )
+    for got, column in zip(together, zip(*rows), strict=True):
+        assert (got is None) == (column[0] is None), f"{op.name} {sample}: a batched gradient is None"
+        if got is not None:
+            want = np.stack([g._array for g in column])
+            assert got._array.shape == want.shape, f"{op.name} {sample}: {got._array.shape} for {want.shape}"
+            assert np.allclose(got._array, want, rtol=1e-10, atol=1e-12, equal_nan=True), (
+                f"{op.name} {sample}: batched gradients differ from those one by one"
+            )
+
+
 def forward(op: type[Op], sample: Sample) -> None:
     """⟨J t, g⟩ from forward mode equals ⟨t, Jᵀ g⟩ from backward, for a random direction and a random cotangent."""
     arrays = arrays_of(sample, op)
@@ -170,4 +227,4 @@ def complex_sample(op: type[Op], sample: Sample) -> Sample | None:
     return Sample(tuple(map(turn, sample.args)), {k: turn(v) for k, v in sample.kwargs.items()})
 
 
-__all__ = ["arrays_of", "batched", "complex_sample", "forward"]
+__all__ = ["arrays_of", "batched", "batched_pullback", "nested", "complex_sample", "forward"]
