@@ -34,7 +34,8 @@ class Described(ndarray[Any, Any]):
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
         if function not in _QUESTIONS:
             _refuse(f"numpy.{function.__name__}")(self)
-        return super().__array_function__(function, types, args, kwargs)
+        made = super().__array_function__(function, types, args, kwargs)
+        return made.view(ndarray) if type(made) is Described else made
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         _refuse(f"numpy.{ufunc.__name__}")(self)

@@ -12,6 +12,7 @@ overrides them all.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from .. import ops as _ops
@@ -37,7 +38,7 @@ def dual_call(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     primals, tangents = zip(*(_parts(x, level) for x in inputs))
     if not differentiable(op) or not any(_any(t) for t in tangents):
         return call(op, primals, attrs)
-    if op.kind == "fused" and op.formula is not None and op.jvp is None and op.name not in _PARTLY:
+    if op.kind == "fused" and op.formula is not None and not _declares(op) and op.name not in _PARTLY:
         return _by_formula(op, inputs, primals, attrs)
     out = call(op, primals, attrs)
     outs = out if isinstance(out, tuple) else (out,)
@@ -116,11 +117,15 @@ def _asked(formula: Any, skip: int, values: dict[str, Any]) -> list[Any]:
     return [values[n] for n in code.co_varnames[skip : code.co_argcount]]
 
 
+@cache
+def _declares(op: Any) -> bool:
+    return op.jvp is not None or any(hasattr(op, "jvp_" + n) for n in input_names(op))
+
+
 def _declared(op: Any, primals: Any, tangents: Any, attrs: Any, outs: tuple[Any, ...]) -> Any:
-    names = input_names(op)
-    each = [getattr(op, "jvp_" + n, None) for n in names]
-    if op.jvp is None and all(f is None for f in each):
+    if not _declares(op):
         return None
+    each = [getattr(op, "jvp_" + n, None) for n in input_names(op)]
     values = _values(op, primals, attrs, outs)
     if op.jvp is not None:
         made = op.jvp(tangents, *_asked(op.jvp, 1, values))

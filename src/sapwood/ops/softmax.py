@@ -35,6 +35,7 @@ class softmax_of(Softmax):
 
     grad_fn = "SoftmaxBackward0"
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
+    jvp_input = vjp_input
     onnx = "Softmax"
 
     def forward(input, dim):  # type: ignore[no-untyped-def]
@@ -57,6 +58,7 @@ class log_softmax_of(Softmax):
 
     grad_fn = "LogSoftmaxBackward0"
     vjp_input = lambda g, out, dim: g - ops.exp(out) * ops.sum(g, dim, True)
+    jvp_input = lambda t, out, dim: t - ops.sum(ops.exp(out) * t, dim, True)
     onnx = "LogSoftmax"
 
     def forward(input, dim):  # type: ignore[no-untyped-def]
@@ -78,6 +80,7 @@ class safe_softmax(Softmax):
 
     grad_fn = "SafeSoftmaxBackward0"
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
+    jvp_input = vjp_input
 
     def formula(input, dim):  # type: ignore[no-untyped-def]
         return ops.where(ops.amax(input, dim, True) == -np.inf, 0, ops.softmax_of(input, dim))
