@@ -13,7 +13,7 @@ from numpy import ndarray
 
 from ..errors import ArgumentError, GradError
 from ..tensor import Tensor
-from .level import Level, Wrapper
+from .level import Level, Wrapper, running
 
 _QUESTIONS = {np.empty_like, np.shape, np.ndim, np.size, np.zeros_like, np.ones_like, np.may_share_memory}
 
@@ -155,7 +155,8 @@ class BatchedTensor(Wrapper):
 
     def __repr__(self) -> str:
         inside = "\n".join("    " + line for line in repr(self._value).splitlines())
-        return f"BatchedTensor(lvl={self._level.number}, bdim=0, value=\n{inside}\n)"
+        depth = [*running(), self._level].index(self._level) + 1
+        return f"BatchedTensor(lvl={depth}, bdim=0, value=\n{inside}\n)"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         return BatchedTensor(self._value.detach().clone(), self._level)  # type: ignore[attr-defined]
