@@ -158,6 +158,8 @@ _LAZY = {
 
 
 def __getattr__(name: str) -> Any:
+    if name == "vmap":
+        return importlib.import_module(".func", __name__).vmap
     if name in _LAZY:
         try:
             return importlib.import_module("." + name, __name__)

@@ -30,6 +30,10 @@ from ..tensor import Tensor, wrap
 from . import engine
 
 
+transformed: Any = None
+"""What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""
+
+
 class FunctionNode(Node):
     """The node of a custom function; it is also the `ctx` that forward and backward receive.
 
@@ -166,7 +170,8 @@ class FunctionNode(Node):
             self.saved_tensors  # noqa: B018 - raises
         given = self._grad_outputs(g, create)
         word = get_mode()
-        token = mode.set(word | GRAD if create else word & ~GRAD)
+        # A pass on Tensors is recorded only where it runs with grad mode on.
+        token = mode.set(word if create else word & ~GRAD)
         try:
             result = self.function.backward(self, *given)
         finally:
@@ -244,11 +249,27 @@ class Function(metaclass=_FunctionMeta):
         """Return the gradient of every argument of forward; overridden by each function."""
         raise NotImplementedError("Function: define a static method backward to differentiate it")
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangent of every output from those of the arguments (None for no tangent)."""
+        raise NotImplementedError("Function: define a static method jvp to use it in forward mode")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Return (outputs, out_dims) for a batch; or set generate_vmap_rule = True instead."""
+        raise NotImplementedError("Function: define a static method vmap to use it under vmap")
+
+    generate_vmap_rule = False
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call forward and record the call as one node."""
         if not isinstance(cls.__dict__.get("forward", cls.forward), staticmethod) and "forward" in cls.__dict__:
             raise GradError(f"{cls.__name__}: forward must be a static method that receives ctx first")
+        if transformed is not None:
+            applied = transformed(cls, args, kwargs)
+            if applied is not None:
+                return applied[0]
         word = get_mode()
         node = cls._node_class()
         tensors = [a for a in args if isinstance(a, Tensor)]

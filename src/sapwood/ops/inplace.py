@@ -31,10 +31,10 @@ def in_place(
         ShapeError: the result is larger than `self`.
     """
     name = name or op.name + "_"
-    for x in others:
-        takes_over = getattr(type(x), "__sapwood_op__", None)
-        if takes_over is not None:
-            return takes_over(op, (self, *others), attrs)
+    owner = slow.owner_of((self, *others))
+    if owner is not None:
+        over = getattr(owner, "__sapwood_write__", None)
+        return owner.__sapwood_op__(op, (self, *others), attrs) if over is None else over(op, self, others, attrs)
     checked = slow._checked(op, (self, *others), operator)
     if checked is NotImplemented:
         return NotImplemented
