@@ -190,7 +190,7 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
     saved = node.saved
     if type(saved) is not tuple:
         saved = readable(node)
-    if node.seq < last.write:
+    elif node.seq < last.write:
         alias.check_saved(node)
     if alias.moved:
         saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
