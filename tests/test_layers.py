@@ -16,7 +16,7 @@ LAYERS = [
     {"errors", "dtypes", "device", "state", "hook", "kernels"},
     {"node", "alias", "interop", "tensor", "printing"},
     {"ops", "random"},
-    {"autograd", "nn", "utils", "serialize"},
+    {"autograd", "nn", "utils", "serialize", "serialization"},
     {"optim", "viz", "compat", "graph", "export"},
     {"__init__", "__main__", "demo", "testing"},
 ]
