@@ -10,13 +10,15 @@ A file is a zip archive of stored (not compressed) records:
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Callable
 from typing import IO, Any
 
 from ..device import device as Device
-from ..errors import ArgumentError, LoadError, MissingError
+from ..errors import ArgumentError, LoadError, MissingError, SapwoodError
+from . import legacy
 from .archive import Archive, atomic_file, write_archive
 from .machine import Machine
 from .names import add_safe_globals as add_safe_globals
@@ -93,7 +95,7 @@ def load(
         f: a path, or a binary file object that can seek.
         map_location: accepted as in PyTorch; every tensor comes to the CPU, wherever it was saved.
         weights_only: False unpickles any object. A pickle can run any code: only for files that you trust.
-        mmap: map the file into memory and read tensors as they are used; f must be a path. Writes do not reach the file.
+        mmap: map the file, a path, into memory and read tensors as they are used; writes do not reach the file.
 
     Raises:
         LoadError: the file is torn, foreign, or holds more than weights while weights_only is on.
@@ -107,12 +109,14 @@ def load(
     if mmap and not isinstance(f, str | os.PathLike):
         raise ArgumentError("load: mmap=True maps a file, so that f must be a path; pass the path, or mmap=False")
     with Archive.open(f, mapped=bool(mmap)) as archive:
-        storages = Storages(archive, where)
-        if weights_only:
-            return Machine(storages).run(archive.program)
         try:
-            return Unpickler(archive.program, storages, **pickle_load_args).load()
-        except (LoadError, MissingError):
+            if archive.legacy is not None:
+                return legacy.load(archive.legacy, where, weights_only, pickle_load_args)
+            storages = Storages(archive, where)
+            if weights_only:
+                return Machine(storages).run(archive.program)
+            return Unpickler(io.BytesIO(archive.program), storages, **pickle_load_args).load()
+        except (SapwoodError, MemoryError):
             raise
         except Exception as problem:
             raise LoadError(f"load: unpickling failed: {type(problem).__name__}: {problem}") from problem

@@ -127,15 +127,23 @@ class Archive:
     """The records of a file.
 
     Args:
-        file: the file, at any position.
+        file: the file, at its start.
         path: its path, where the storages are to be mapped.
     """
 
     def __init__(self, file: Any, path: str | None = None) -> None:
         self.file = file
         self.path = path
+        start = file.tell()
         file.seek(0, os.SEEK_END)
         self.size = file.tell()
+        self.legacy: bytes | None = None
+        """The whole file, where it is no archive but begins as a pickle: PyTorch's older format."""
+        file.seek(start)
+        if file.read(1) == b"\x80":
+            file.seek(start)
+            self.legacy = file.read()
+            return
         try:
             self.zip = zipfile.ZipFile(file)
         except (zipfile.BadZipFile, zipfile.LargeZipFile, ValueError, OSError, NotImplementedError) as problem:
@@ -156,18 +164,18 @@ class Archive:
 
     @classmethod
     @contextlib.contextmanager
-    def open(cls, f: Any, mapped: bool = False) -> Iterator[Any]:
+    def open(cls, f: Any, mapped: bool = False) -> Iterator[Archive]:
         """Open the archive in a path or a file object; a file object stays open."""
         if isinstance(f, str | os.PathLike):
             with open(f, "rb") as file:
-                yield _opened(file, os.fspath(f) if mapped else None)
+                yield Archive(file, os.fspath(f) if mapped else None)
             return
         if not hasattr(f, "read"):
             raise ArgumentError(f"load: f must be a path or a file object opened for reading, got {type(f).__name__}")
         if isinstance(f, io.TextIOBase):
             raise ArgumentError("load: the file must be opened in binary mode: open(path, 'rb')")
         seekable = hasattr(f, "seek") and (not hasattr(f, "seekable") or f.seekable())
-        yield _opened(f if seekable else io.BytesIO(f.read()), None)
+        yield Archive(f if seekable else io.BytesIO(f.read()))
 
     @property
     def program(self) -> bytes:
@@ -189,10 +197,11 @@ class Archive:
             raise LoadError(f"load: the file has no record {name!r}; it is torn or was edited")
         if info.compress_type != zipfile.ZIP_STORED or info.flag_bits & 1:
             raise LoadError(f"load: the record {name!r} is compressed or encrypted; save never does so")
-        if info.compress_size != info.file_size or info.header_offset + _LOCAL_HEADER + info.file_size > self.size:
+        end = info.header_offset + _LOCAL_HEADER + info.file_size
+        if info.header_offset < 0 or info.compress_size != info.file_size or end > self.size:
             raise LoadError(
-                f"load: the record {name!r} claims {info.file_size} bytes, more than the file of {self.size} has; the "
-                "file is torn"
+                f"load: the record {name!r} claims {info.file_size} bytes that are not in the file of {self.size}; it "
+                "is torn"
             )
         return info.file_size
 
@@ -219,7 +228,8 @@ class Archive:
         read = _read_into(self.file, out)
         if read != size:
             raise LoadError(f"load: the file ended after {read} of the {size} bytes of record {name!r}")
-        if zlib.crc32(out.data) != info.CRC:
+        # PyTorch writes 0 where it was told not to compute checksums.
+        if info.CRC and zlib.crc32(out.data) != info.CRC:
             raise LoadError(f"load: the checksum of record {name!r} does not match; the file is damaged")
         return out
 
@@ -230,18 +240,9 @@ class Archive:
             return "load: the file is empty"
         if head[:4] == b"PK\x03\x04":
             return "load: the file begins as a zip archive, but its end is missing; it is torn, load an older copy"
-        if head[:1] == b"\x80":
-            return (
-                "load: this is a bare pickle, perhaps PyTorch's format before version 1.6; load it in PyTorch and save "
-                "it again"
-            )
         if head[8:10] == b'{"' or head[8:9] == b"{":
             return "load: this looks like a safetensors file; read it with the package safetensors"
         return f"load: this is no file of save; it begins with {head[:8]!r}"
-
-
-def _opened(file: Any, path: str | None) -> Archive:
-    return Archive(file, path)
 
 
 def _read_into(file: Any, out: Bytes) -> int:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import collections
 import pickletools
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any
 
 from ..errors import LoadError, SapwoodError
 from .names import Constructor, full_name, get_safe_globals, lookup
-from .storage import Storages
 
 _MARK = object()
 _CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
@@ -31,13 +30,13 @@ _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
 class Machine:
     """Runs the pickle of a file of weights."""
 
-    def __init__(self, storages: Storages) -> None:
+    def __init__(self, storages: Any) -> None:
         self.storages = storages
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
 
-    def run(self, program: bytes) -> Any:
-        """Return the object that the pickle describes.
+    def run(self, program: bytes | IO[bytes]) -> Any:
+        """Return the object that the pickle describes; a file is left after the pickle's end.
 
         Raises:
             LoadError: it uses an operation or a name that weights do not need, or is malformed.

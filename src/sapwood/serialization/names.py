@@ -10,7 +10,7 @@ from typing import Any
 from .. import dtypes
 from ..device import device as Device
 from ..errors import LoadError
-from ..tensor import Parameter, Size, Tensor
+from ..tensor import Size, Tensor
 from . import storage
 from .storage import STORAGES, StorageType
 
@@ -60,13 +60,14 @@ def _ordered(pairs: Any = ()) -> Any:
 
 def _from_type(function: Any, kind: Any, args: Any, state: Any) -> Tensor:
     """Rebuild a tensor that was saved with attributes of its own."""
-    if not isinstance(function, Constructor) or getattr(kind, "call", None) not in (Tensor, Parameter):
+    if not isinstance(function, Constructor) or getattr(kind, "call", None) is not _refuse:
         raise LoadError("load: a tensor of an unknown class")
     tensor = _only(Tensor, function.call(*_only(tuple, args)))
     return storage.with_attributes(tensor, state)
 
 
 def _refuse(*args: Any) -> Any:
+    """Stand for the classes of tensors: they may be named as the type of a tensor, but Tensor(10**12) allocates."""
     raise LoadError("load: a class of tensors cannot be called by a file of weights")
 
 
@@ -94,8 +95,8 @@ def _known() -> dict[str, Any]:
         "collections.Counter": lambda counts=None: collections.Counter(_only(dict, counts or {})),
     }
     known |= {name: Constructor(name, call) for name, call in calls.items()}
-    known["torch.Tensor"] = Constructor("torch.Tensor", Tensor)
-    known["torch.nn.parameter.Parameter"] = Constructor("torch.nn.parameter.Parameter", Parameter)
+    known["torch.Tensor"] = Constructor("torch.Tensor", _refuse)
+    known["torch.nn.parameter.Parameter"] = Constructor("torch.nn.parameter.Parameter", _refuse)
     return known
 
 

@@ -3,26 +3,26 @@
 from __future__ import annotations
 
 import importlib
-import io
 import pickle
-from typing import Any
+from typing import IO, Any
 
 from ..errors import LoadError, MissingError
 from ..tensor import Parameter, Tensor
 from . import storage
 from .names import KNOWN, Constructor
-from .storage import Storages
 
 
 class Unpickler(pickle.Unpickler):
     """Rebuilds any object. It runs code that the file chooses."""
 
-    def __init__(self, program: bytes, storages: Storages, **options: Any) -> None:
-        super().__init__(io.BytesIO(program), **options)
+    def __init__(self, file: IO[bytes], storages: Any, **options: Any) -> None:
+        super().__init__(file, **options)
         self._storages = storages
 
     def persistent_load(self, pid: Any) -> Any:
-        """Return a storage."""
+        """Return a storage, or the class of a module, which the older format saved with its source text."""
+        if isinstance(pid, tuple) and pid[:1] == ("module",):
+            return pid[1]
         return self._storages.persistent(pid)
 
     def find_class(self, module: str, name: str) -> Any:
