@@ -25,9 +25,22 @@ import numpy as np
 from .. import alias
 from ..errors import ArgumentError, GradError, OverwrittenError
 from ..node import LEAF, Node, Output
-from ..state import GRAD, get_mode, mode, next_seq
+from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import engine
+from .observe import call_pack, saved_hooks
+
+
+class _PackedEntry:
+    """A tensor given to save_for_backward that went through saved-tensor hooks: what they kept, and its place."""
+
+    __slots__ = ("place", "unpack", "value")
+
+    def __init__(self, tensor: Tensor, entry: tuple[Any, ...]) -> None:
+        leaf, array, place, _ = entry
+        pack, self.unpack = saved_hooks()
+        self.place = place if leaf is None else leaf
+        self.value = call_pack(pack, wrap(array) if isinstance(place, int) else tensor)
 
 
 transformed: Any = None
@@ -120,6 +133,8 @@ class FunctionNode(Node):
     def _restore(self, entry: Any) -> Any:
         if entry is None:
             return None
+        if type(entry) is _PackedEntry:
+            return self._unpacked(entry)
         tensor, array, place, seq = entry
         if tensor is not None:
             if array is tensor._array or tensor._node is not LEAF:
@@ -127,6 +142,11 @@ class FunctionNode(Node):
             return tensor
         self._check(array, seq)
         return wrap(array, self._out_edge(place, array) if isinstance(place, int) else place)
+
+    def _unpacked(self, entry: _PackedEntry) -> Any:
+        array = entry.unpack(entry.value)._array
+        place = self._out_edge(entry.place, array) if isinstance(entry.place, int) else entry.place
+        return place if isinstance(place, Tensor) else wrap(array, place)
 
     def _out_edge(self, nr: int, array: Any) -> Any:
         # Made anew each time: a node that held its own outputs' edges would be a cycle.
@@ -157,6 +177,8 @@ class FunctionNode(Node):
                 entries.append((t, t._array, None, seq))
             else:
                 entries.append((None, t._array, t._node, seq))
+        if get_mode() & PACK and entries:
+            entries = [None if e is None else _PackedEntry(t, e) for t, e in zip(self._to_save, entries)]
         self.saved = tuple(entries)
         self._to_save = ()
 

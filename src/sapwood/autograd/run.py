@@ -74,13 +74,17 @@ def backward(
 
 def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, hooks: bool = True) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
-    if not create:
-        return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
-    token = mode.set(get_mode() | GRAD)
+    current = engine.current_pass.set(engine.Pass(wanted is not None))
     try:
-        return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+        if not create:
+            return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
+        token = mode.set(get_mode() | GRAD)
+        try:
+            return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+        finally:
+            mode.reset(token)
     finally:
-        mode.reset(token)
+        engine.current_pass.reset(current)
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}

@@ -14,7 +14,7 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import LEAF, Node, rare
-from ..state import GRAD, get_mode, next_seq
+from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
 from .declare import Op, registry
@@ -56,7 +56,12 @@ def in_place(
     plain = (
         isinstance(op.forward, np.ufunc) and attrs == tuple(op.usual.values()) and not record and arrays[0] is target
     )
-    if plain and op.promote != "bool" and all(not isinstance(a, ndarray) or a.dtype is target.dtype for a in arrays):
+    if mode & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, name, checked, attrs, lambda: slow.evaluate(op, arrays, attrs, checked))
+        write(name, self, result)
+    elif plain and op.promote != "bool" and all(not isinstance(a, ndarray) or a.dtype is target.dtype for a in arrays):
         _ufunc_into(op, name, target, arrays, attrs)
     else:
         result = slow.evaluate(op, arrays, attrs, checked)

@@ -17,7 +17,7 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output
-from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
+from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
 from .out import into
@@ -43,7 +43,12 @@ def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any
         return NotImplemented
     arrays, _ = to_arrays(op, inputs)
     attrs = canonical(op, arrays, attrs)
-    result = evaluate(op, arrays, attrs, inputs)
+    if get_mode() & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, op.name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
+    else:
+        result = evaluate(op, arrays, attrs, inputs)
     if out is not None:
         return into(op, flat, result, out)
     return finish(op, inputs, arrays, attrs, result)
