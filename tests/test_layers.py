@@ -13,8 +13,8 @@ import sapwood
 
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
-    {"errors", "dtypes", "device", "state", "hook", "kernels"},
-    {"node", "alias", "interop", "tensor", "printing"},
+    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels"},
+    {"node", "alias", "cuts", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "nn", "utils", "serialize"},
     {"optim", "viz", "compat", "graph", "export"},

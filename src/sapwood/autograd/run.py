@@ -11,7 +11,7 @@ from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-from . import engine
+from . import engine, told
 
 
 def backward(
@@ -70,13 +70,15 @@ def backward(
 
 def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, hooks: bool = True) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
-    if not create:
-        return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
-    token = mode.set(get_mode() | GRAD)
+    token = mode.set(get_mode() | GRAD) if create else None
     try:
-        return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+        return engine.run(roots, create=create, keep=keep, wanted=wanted, hooks=hooks)
+    except Exception as problem:
+        told.add_notes(problem, roots, engine.run)
+        raise
     finally:
-        mode.reset(token)
+        if token is not None:
+            mode.reset(token)
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}

@@ -14,6 +14,7 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import LEAF, Node, rare
+from ..origin import here
 from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
@@ -144,6 +145,7 @@ def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: nda
     node.edges = edges
     node.saved = (geometry,) * len(edges)
     node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, next_seq()
+    node.origin = here()
     return node
 
 

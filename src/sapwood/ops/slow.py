@@ -17,6 +17,7 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output
+from ..origin import here
 from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
@@ -328,6 +329,7 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
+    node.origin = here()
     if len(edges) == len(names):
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:
