@@ -12,7 +12,8 @@ from numpy import ndarray
 
 from ..errors import GradError
 from ..node import Node, rare
-from ..state import ANOMALY, PACK, get_mode, mode
+from ..origin import is_own
+from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
 from ..tensor import Tensor
 from .saved import Packed, PackedValue, as_tensor
 
@@ -22,7 +23,8 @@ _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hook
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
-        rare(node)["traceback"] = traceback.extract_stack()[:-4]
+        stack = traceback.extract_stack()[:-4]
+        rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
     if word & PACK and node.saves:
         pack, unpack = _hooks.get()[-1]
         if isinstance(pack, str):
@@ -51,6 +53,36 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
         ),
         unpack,
     )
+
+
+_observers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_observers", default=())
+
+
+def called(op: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+    """Tell the observers of a call; what they compute is not observed."""
+    token = mode.set(get_mode() & ~OBSERVE)
+    try:
+        for observer in _observers.get():
+            observer(op, inputs, outputs)
+    finally:
+        mode.reset(token)
+
+
+class watch_calls:
+    """Call `observer(op, inputs, outputs)` after every op inside: the declaration, the operands, the result Tensors."""
+
+    def __init__(self, observer: Callable[..., None]) -> None:
+        self.observer = observer
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        observers = _observers.set((*_observers.get(), self.observer))
+        self._tokens.append((observers, mode.set(get_mode() | OBSERVE)))
+
+    def __exit__(self, *exception: object) -> None:
+        observers, word = self._tokens.pop()
+        mode.reset(word)
+        _observers.reset(observers)
 
 
 class saved_tensors_hooks:

@@ -15,7 +15,7 @@ from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import LEAF, Node, rare
 from ..origin import here
-from ..state import GRAD, get_mode, next_seq
+from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
 from .declare import Op, registry
@@ -68,6 +68,8 @@ def in_place(
         edges = slow.record(op, checked, arrays, attrs, (saved,))
         if edges is not None:
             rebase(self, edges[0])
+    if mode & OBSERVE:
+        slow.tell(op, checked, (self,))
     return self
 
 

@@ -18,7 +18,7 @@ from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output
 from ..origin import here
-from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
+from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
 from .returns import return_type
@@ -290,9 +290,18 @@ def finish(op: type[Op], inputs: Any, arrays: Any, attrs: Any, result: Any) -> A
         tensors.append(t)
     if op.view:
         _register(op, inputs, tensors, mode, several)
+    if mode & OBSERVE:
+        tell(op, inputs, tensors)
     if not several:
         return tensors[0]
     return tuple(tensors) if op.many else return_type(op)(tensors)
+
+
+def tell(op: type[Op], inputs: Any, tensors: Any) -> None:
+    """Tell whoever observes calls."""
+    from ..autograd.observe import called
+
+    called(op, inputs, tensors)
 
 
 def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, several: bool) -> None:
