@@ -173,13 +173,15 @@ class nan_guard:
 
 
 def saved_arrays(node: Any, i: int) -> list[tuple[str, Any]]:
-    """Return the arrays that the formula of input i of `node` used, by name."""
+    """Return the operands and results that the formula of input i of `node` used, by name."""
     if not isinstance(node.saved, tuple) or not node.saved or not node.wants:
         return []
     at = i if node.vjps is not None and i < len(node.wants) else 0
     names = {"out": "its result"}
     return [
-        (names.get(n, n), v) for n, v in zip(node.wants[at], node.saved[at] or ()) if isinstance(v, ndarray)
+        (names.get(n, n), v)
+        for n, v in zip(node.wants[at], node.saved[at] or ())
+        if isinstance(v, ndarray) or (n in node.inputs and isinstance(v, int | float))
     ]
 
 
@@ -220,9 +222,9 @@ def _values(arrays: list[tuple[str, Any]], index: tuple[int, ...], shape: tuple[
     """Return ", where input is …": the operands at the first bad element, where they have elements there."""
     there = []
     for name, a in arrays:
-        if isinstance(a, ndarray) and a.dtype.kind in "fiubV" and a.ndim <= len(shape):
+        if isinstance(a, ndarray | int | float) and np.asarray(a).dtype.kind in "fiubV" and np.ndim(a) <= len(shape):
             try:
-                value = np.broadcast_to(a, shape)[index]
+                value = np.broadcast_to(np.asarray(a), shape)[index]
             except ValueError:
                 continue
             there.append(f"{name} is {float(value):.6g}")

@@ -120,8 +120,14 @@ def _steps(roots: list[tuple[Any, Any]], keep: bool) -> Iterator[Step]:
             engine.accumulate(leaf, np.array(final), False)
 
 
-def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool) -> Iterator[Step]:
-    """Yield the steps of the inner nodes; put the gradients of leaves into `leaves`."""
+def walk(
+    roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, hooks: bool = True
+) -> Iterator[Step]:
+    """Yield the steps of the inner nodes; put the gradients of leaves into `leaves`.
+
+    Args:
+        hooks: run the hooks of nodes, and keep retained gradients.
+    """
     waiting: dict[Any, Any] = {}
     heap: list[tuple[int, Any]] = []
     freed = Freed(here(), next_seq())
@@ -131,16 +137,20 @@ def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool) ->
     while heap:
         node = heappop(heap)[1]
         g = waiting.pop(node)
-        if node.extra is not None:
+        extra = node.extra
+        if extra is not None and hooks:
             g = engine.before(node, g, False)
         if type(node) is Output:
             engine._collect(node, g, waiting, heap)
             continue
         try:
+            node.extra = extra if hooks else None
             pulled = engine.pull(node, g)
         except Exception as problem:
             told.add_notes(problem, roots, walk)
             raise
+        finally:
+            node.extra = extra
         grads = [_at(edge, x, node) for edge, x in zip(node.edges, pulled)]
         incoming = g if isinstance(g, list) else [g]
         number += 1
