@@ -95,9 +95,7 @@ def _joined(chosen: Any, one: Any, other: Any) -> Tensor:
         raise ArgumentError("safe_where: one of the branches must give a tensor, got numbers alone; use where()")
     like = tensors[0]
     if len(tensors) == 2 and one.dtype is not other.dtype:
-        raise DtypeError(
-            f"safe_where: the branches give {one.dtype.name} and {other.dtype.name}; convert one of them"
-        )
+        raise DtypeError(f"safe_where: the branches give {one.dtype.name} and {other.dtype.name}; convert one of them")
     out: Any = wrap(np.zeros(chosen.shape, like._array.dtype))
     for values, mask in ((one, chosen), (other, ~chosen)):
         places = wrap(np.ascontiguousarray(mask))

@@ -13,7 +13,18 @@ from .guard import CHOOSERS, described, saved_arrays
 from .stepping import Step, walk
 
 _CLIPPED = ("relu", "relu6", "hardtanh", "clamp", "clamp_min", "clamp_max", "threshold", "hardsigmoid", "leaky_relu")
-_SATURATING = ("sigmoid", "tanh", "softmax", "log_softmax", "softplus", "log_sigmoid", "erf", "hardswish", "gelu", "silu")
+_SATURATING = (
+    "sigmoid",
+    "tanh",
+    "softmax",
+    "log_softmax",
+    "softplus",
+    "log_sigmoid",
+    "erf",
+    "hardswish",
+    "gelu",
+    "silu",
+)
 
 
 class Flow:

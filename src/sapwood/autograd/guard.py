@@ -48,9 +48,7 @@ class nan_guard:
         ...     y = sapwood.ones(2).log()
     """
 
-    def __init__(
-        self, module: Any = None, *, forward: bool = True, backward: bool = True, inf: bool = False
-    ) -> None:
+    def __init__(self, module: Any = None, *, forward: bool = True, backward: bool = True, inf: bool = False) -> None:
         if module is not None and not hasattr(module, "named_modules"):
             raise ArgumentError(
                 f"nan_guard: module must be a Module or None, got {type(module).__name__}; switches such as inf=True "

@@ -196,6 +196,8 @@ def _frames() -> list[tuple[str, dict[str, Any]]]:
                     # There f_locals is a copy that the frame keeps: it would hold the very tensors looked for.
                     names.clear()
             frame = frame.f_back
+    # The innermost of them is this very function's, which would keep itself and all callers alive.
+    del top, frame
     return found
 
 

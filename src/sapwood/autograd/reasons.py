@@ -159,9 +159,13 @@ def _finding(name: str, t: Tensor, state: str, reason: str, text: str) -> Findin
 
 def _no_graph(named: list[tuple[str, Tensor]], loss: Tensor, since: int) -> Explanation:
     made = made_by(loss) or next((c for c in cuts() if c.seq > since), None)
-    why = cut_text(made) if made is not None else (
-        "it was made under no_grad, from numbers, NumPy arrays or detached tensors, or no input requires grad; "
-        + REPLAY
+    why = (
+        cut_text(made)
+        if made is not None
+        else (
+            "it was made under no_grad, from numbers, NumPy arrays or detached tensors, or no input requires grad; "
+            + REPLAY
+        )
     )
     findings = []
     for name, t in named:

@@ -120,9 +120,7 @@ def _steps(roots: list[tuple[Any, Any]], keep: bool) -> Iterator[Step]:
             engine.accumulate(leaf, np.array(final), False)
 
 
-def walk(
-    roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, hooks: bool = True
-) -> Iterator[Step]:
+def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, hooks: bool = True) -> Iterator[Step]:
     """Yield the steps of the inner nodes; put the gradients of leaves into `leaves`.
 
     Args:
@@ -199,5 +197,3 @@ def _add(edge: Any, g: Any, leaves: dict[Any, Any], waiting: dict[Any, Any], hea
         store[edge] = g
         if store is waiting:
             heappush(heap, (-edge.seq, edge))
-
-
