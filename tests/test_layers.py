@@ -14,7 +14,7 @@ import sapwood
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
     {"errors", "dtypes", "device", "state", "hook", "origin", "kernels"},
-    {"node", "alias", "cuts", "interop", "tensor", "printing"},
+    {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "nn", "utils", "serialize"},
     {"optim", "viz", "compat", "graph", "export"},

@@ -26,9 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list_ops(pattern: str) -> int:
-    from .ops.declare import registry
+    from . import ops
 
-    for name, op in sorted(registry.items()):
+    ops.complete()
+    for name, op in sorted(ops.registry.items()):
         if pattern in name:
             print(f"{name:32s}{op.kind:14s}{(op.__doc__ or '').strip().splitlines()[0]}")
     return 0

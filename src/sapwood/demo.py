@@ -101,7 +101,7 @@ def fit(train: TensorDataset, epochs: int, seed: int) -> tuple[nn.Module, list[f
     """Train the network; return it and the loss of every step."""
     torch.manual_seed(seed)
     model = network()
-    loader = DataLoader(train, batch_size=32, shuffle=True)
+    loader: DataLoader[Any] = DataLoader(train, batch_size=32, shuffle=True)
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     criterion = nn.CrossEntropyLoss()
     losses: list[float] = []

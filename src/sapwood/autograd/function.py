@@ -41,9 +41,9 @@ class FunctionNode(Node):
         "__dict__",
         "_dirty",
         "_fixed",
+        "_live",
         "_materialize",
         "_non_differentiable",
-        "_live",
         "_to_save",
         "needs_input_grad",
     )
@@ -61,6 +61,8 @@ class FunctionNode(Node):
         self._dirty: tuple[Any, ...] = ()
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
+        self._fixed: tuple[Any, ...] = ()
+        self._live: tuple[bool, ...] = ()
         self.needs_input_grad: tuple[bool, ...] = ()
 
     # -- what forward may call --------------------------------------------------------------------------------------
@@ -321,7 +323,8 @@ def _edges(node: FunctionNode, results: list[Any], live: list[bool]) -> tuple[An
         return tuple(node if ok else None for ok in live)
     node.shape = tuple(r._array.shape if ok else () for r, ok in zip(results, live))
     node.dtype = tuple(r._array.dtype if ok else None for r, ok in zip(results, live))
-    node.__class__ = _several(type(node), len(results))
+    recorded: Any = type(node)
+    node.__class__ = _several(recorded, len(results))
     return tuple(
         Output(node, i, r._array.shape, r._array.dtype) if ok else None for i, (r, ok) in enumerate(zip(results, live))
     )
