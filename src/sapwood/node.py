@@ -71,6 +71,7 @@ class Node:
     dtype: Any
     seq: int
     extra: dict[str, Any] | None
+    origin: Any
 
     def name(self) -> str:
         """Return PyTorch's name of the node, e.g. "MulBackward0"."""

@@ -59,7 +59,7 @@ def _branch(name: str, branch: Any, chosen: Any, tensors: tuple[Tensor, ...], sh
     """Return a branch's values on its elements: a vector, or a number."""
     mask = wrap(np.ascontiguousarray(chosen))
     if isinstance(branch, Tensor):
-        return branch.expand(shape)[mask]  # type: ignore[attr-defined, index]
+        return branch.expand(shape)[mask]
     if not callable(branch):
         return branch
     if not tensors or not _takes_arguments(branch):
@@ -67,16 +67,16 @@ def _branch(name: str, branch: Any, chosen: Any, tensors: tuple[Tensor, ...], sh
             f"safe_where: {name} must be a function of the chosen elements, e.g. safe_where(x > 0, lambda x: x.log(), "
             "0.0, x); one without parameters would compute every element"
         )
-    part = [t.expand(shape)[mask] for t in tensors]  # type: ignore[attr-defined, index]
+    part = [t.expand(shape)[mask] for t in tensors]
     result = branch(*part)
     number = int(chosen.sum())
     if isinstance(result, Tensor) and result._array.shape not in ((number,), ()):
         raise ShapeError(
-            f"safe_where: {name} was given vectors of {number} elements and must return one value for each, it returned "
-            f"shape {result._array.shape}; it has to work element by element"
+            f"safe_where: {name} was given vectors of {number} elements and must return one value for each, it "
+            f"returned shape {result._array.shape}; it has to work element by element"
         )
     if isinstance(result, Tensor) and not result._array.ndim:
-        return result.expand((number,))  # type: ignore[attr-defined]
+        return result.expand((number,))
     return result
 
 

@@ -120,8 +120,8 @@ def why_small(low: Any) -> tuple[str, str]:
     if name in _SATURATING:
         range_ = "" if out is None else f": its result is {described(out)}"
         return "saturated", (
-            f"saturated {name}{where}{range_}, where its slope is 0 or nearly; scale its input down, or use a loss that "
-            "takes logits"
+            f"saturated {name}{where}{range_}, where its slope is 0 or nearly; scale its input down, or use a loss "
+            "that takes logits"
         )
     if name in CHOOSERS:
         return "not selected", f"{name}{where} did not select any of its elements"

@@ -1,4 +1,4 @@
-"""`nan_guard`: stop at the op that first produces a NaN (or an infinity), forward or backward, and say what it was given.
+"""`nan_guard`: stop at the op that first makes a NaN or an infinity, forward or backward, and say what it was given.
 
 Inside the guard every call and every backward formula is looked at as it is made, so the first bad value is found
 where it arises and not where it has spread to. The error names the module, the op, the source line, the first bad
@@ -158,8 +158,8 @@ class nan_guard:
         ranges = "".join(f"\n  {n}: {described(a)}" for n, a in arrays)
         if any(self.spoilt(x) for x in incoming):
             return (
-                f"nan_guard: backward: {name} only passes on a {self.what} that came in with the gradient the pass began "
-                f"with.{ranges}"
+                f"nan_guard: backward: {name} only passes on a {self.what} that came in with the gradient the pass "
+                f"began with.{ranges}"
             )
         index, count = self._first(bad)
         text = (

@@ -177,12 +177,8 @@ def in_bytes(n: int) -> str:
     """Return a number of bytes with its unit, thousands as in kB."""
     if n < 1000:
         return f"{n} B"
-    size = float(n)
-    for unit in ("kB", "MB", "GB"):
-        size /= 1000
-        if size < 1000:
-            break
-    return f"{size:.1f} {unit}"
+    power = 1 if n < 1e6 else 2 if n < 1e9 else 3
+    return f"{n / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
 __all__ = ["Held", "SavedReport", "saved_report"]

@@ -48,6 +48,10 @@ class LiveGraphs:
     def __getitem__(self, i: int) -> LiveGraph:
         return self.graphs[i]
 
+    def only(self, text: str) -> LiveGraphs:
+        """Return those whose line or holders mention `text`, such as the name of a list."""
+        return LiveGraphs([g for g in self.graphs if text in g.root or any(text in h for h in g.held_by)])
+
     def __str__(self) -> str:
         if not self.graphs:
             return "live graphs: none"
