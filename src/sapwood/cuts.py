@@ -42,9 +42,9 @@ class Cut:
 _sites: dict[tuple[int, int, str], Cut] = {}
 
 
-def note(kind: str, tensor: Any, result: Any = None) -> None:
-    """Note that user code cuts `tensor` here by the method that called this; uses inside the package do not count."""
-    frame = sys._getframe(2)
+def note(kind: str, tensor: Any, result: Any = None, *, up: int = 2) -> None:
+    """Note that user code cuts `tensor` here by a method, `up` frames away; uses inside the package do not count."""
+    frame = sys._getframe(up)
     if not is_own(frame.f_code.co_filename):
         _noted(kind, (tensor,), result, (frame.f_code, frame.f_lasti))
 

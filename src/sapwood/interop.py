@@ -87,7 +87,7 @@ class Interop:
                 UserWarning,
                 stacklevel=3,
             )
-            note(f"{kind}()", self)
+            note(f"{kind}()", self, up=3)
         return self.item()
 
     def __len__(self) -> int:

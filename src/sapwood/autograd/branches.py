@@ -57,7 +57,7 @@ def safe_where(condition: Tensor, f: Any, g: Any, *tensors: Tensor) -> Tensor:
 
 def _branch(name: str, branch: Any, chosen: Any, tensors: tuple[Tensor, ...], shape: tuple[int, ...]) -> Any:
     """Return a branch's values on its elements: a vector, or a number."""
-    mask = wrap(np.ascontiguousarray(chosen))
+    mask = wrap(chosen.copy())
     if isinstance(branch, Tensor):
         return branch.expand(shape)[mask]
     if not callable(branch):
@@ -98,7 +98,7 @@ def _joined(chosen: Any, one: Any, other: Any) -> Tensor:
         raise DtypeError(f"safe_where: the branches give {one.dtype.name} and {other.dtype.name}; convert one of them")
     out: Any = wrap(np.zeros(chosen.shape, like._array.dtype))
     for values, mask in ((one, chosen), (other, ~chosen)):
-        places = wrap(np.ascontiguousarray(mask))
+        places = wrap(mask.copy())
         if isinstance(values, Tensor):
             out = public["masked_scatter"](out, places, values)
         else:

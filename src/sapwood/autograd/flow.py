@@ -9,22 +9,17 @@ import numpy as np
 from ..node import Output
 from ..ops.declare import zero
 from ..origin import at
-from .guard import CHOOSERS, described, saved_arrays
+from .guard import CHOOSERS, described, op_name, saved_arrays
 from .stepping import Step, walk
 
-_CLIPPED = ("relu", "relu6", "hardtanh", "clamp", "clamp_min", "clamp_max", "threshold", "hardsigmoid", "leaky_relu")
-_SATURATING = (
-    "sigmoid",
-    "tanh",
-    "softmax",
-    "log_softmax",
-    "softplus",
-    "log_sigmoid",
-    "erf",
-    "hardswish",
-    "gelu",
+_CLIPPED = {
+    "relu", "hardtanh", "clamp", "clamp_min", "clamp_min_number", "clamp_max", "threshold", "hardsigmoid", "hardshrink",
+    "softshrink", "leaky_relu", "elu", "celu",
+}  # fmt: skip
+_SATURATING = {
+    "sigmoid", "tanh", "softmax", "safe_softmax", "log_softmax", "softplus", "logsigmoid", "erf", "hardswish", "gelu",
     "silu",
-)
+}  # fmt: skip
 
 
 class Flow:
@@ -105,7 +100,7 @@ def why_small(low: Any) -> tuple[str, str]:
     factor, node, i = low
     if node is None or factor > 1e-3:
         return "zero upstream", "no single op did it: the gradient is this small from the loss on"
-    name, where = node.op.name if node.op is not None else node.name(), at(node)
+    name, where = node.name() if node.op is None else op_name(node.op), at(node)
     saved = dict(saved_arrays(node, i))
     out = saved.get("its result")
     if node.op is not None and i < len(node.op.vjps) and node.op.vjps[i] is zero:

@@ -25,7 +25,10 @@ from .observe import watch_calls
 
 current: ContextVar[nan_guard | None] = ContextVar("sapwood_nan_guard", default=None)
 
-CHOOSERS = ("where", "masked_fill", "masked_fill_tensor", "masked_scatter", "masked_select", "index")
+CHOOSERS = {
+    "where", "masked_fill_value", "masked_fill_tensor", "masked_scatter", "masked_select", "index", "index_select",
+    "select", "gather",
+}  # fmt: skip
 """Ops that pass gradients to the elements they chose, and zeros to the others."""
 
 
@@ -99,7 +102,8 @@ class nan_guard:
             node = t._node.node if type(t._node) is Output else t._node
             if path and isinstance(node, Node):
                 rare(node)["module"] = path
-        if not self.forward or not inputs or op.name.startswith(("empty", "new_empty")):
+        # Views only show what is there; the op that computes with it is the one to name.
+        if not self.forward or not inputs or op.view or op.name.startswith(("empty", "new_empty")):
             return
         for nr, t in enumerate(outputs):
             if self.spoilt(t):
@@ -108,7 +112,7 @@ class nan_guard:
     def _forward_text(self, op: Any, inputs: tuple[Any, ...], outputs: Any, nr: int, path: str) -> str:
         out: Tensor = outputs[nr]
         found = place(here())
-        name = f"{op.name}{' in ' + path if path else ''}{f' at {found}' if found else ''}"
+        name = f"{op_name(op)}{' in ' + path if path else ''}{f' at {found}' if found else ''}"
         given = [
             (f"{n}[{i}]" if isinstance(x, tuple) else n, m)
             for n, x in zip(input_names(op), inputs)
@@ -168,6 +172,11 @@ class nan_guard:
         )
         hint = masked_hint(g, bad, self.bad(bad), self._chose)
         return f"{text}\n{hint}" if hint else text
+
+
+def op_name(op: Any) -> str:
+    """Return what users call an op."""
+    return str(op.name).removesuffix("_of")
 
 
 def saved_arrays(node: Any, i: int) -> list[tuple[str, Any]]:

@@ -44,8 +44,8 @@ def freed(node: Any, by: Any) -> str:
     """Return the text of the error about a node whose saved values an earlier backward has freed."""
     return (
         f"backward: {node.name()}{at(node, ', made at ')}{',' if origin_of(node) else ''} has already been run, and "
-        f"what it saved was freed by the earlier backward{at(by)}; build the graph anew for each backward (is a part of it "
-        "made before the loop?), or pass retain_graph=True to the earlier call"
+        f"what it saved was freed by the earlier backward{at(by)}; build the graph anew for each "
+        "backward (is a part of it made before the loop?), or pass retain_graph=True to the earlier call"
     )
 
 
