@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
 import pytest
 
 import sapwood as torch
@@ -176,8 +175,6 @@ def test_saturated_softmax(w):
 
 
 def test_tiny(w):
-    found = only(w, torch.sigmoid(-w * 40).sum())
-    assert found.state == "tiny" or found.state == "ok"
     found = only(w, torch.sigmoid(-w * 60).sum())
     assert (found.state, found.reason) == ("tiny", "saturated")
 
@@ -284,7 +281,7 @@ def test_mistakes_are_named(w):
         explain([1], w.sum())
 
 
-def test_double_precision_and_complex():
+def test_complex():
     z = torch.ones(2, dtype=torch.complex64, requires_grad=True)
     found = only(z, z.abs().sum())
-    assert found.state == "ok" and np.asarray(z.grad is None)
+    assert found.state == "ok"

@@ -19,7 +19,7 @@ def test_bytes_by_op_and_memory_counted_once():
     report = autograd.saved_report((y * y).sum())
     assert report.total == 4000 and report.nodes == 3
     assert report.by("op") == {"MulBackward0": 4000, "ExpBackward0": 0}
-    assert [(r.op, r.name, r.shape, r.bytes) for r in report][0] == ("MulBackward0", "other", (1000,), 4000)
+    assert next((r.op, r.name, r.shape, r.bytes) for r in report) == ("MulBackward0", "other", (1000,), 4000)
     assert str(report).splitlines()[0] == "saved for backward: 4.0 kB by 3 nodes"
 
 
@@ -43,9 +43,8 @@ def test_modules_and_lines():
         return hidden.exp().sum()
 
     report = autograd.saved_report(loss, model)
-    assert report.by("module") == {"0 (Linear)": 2000, "2 (Linear)": 4000, "(unknown)": 200, "1 (Tanh)": 0} or (
-        report.by("module")["1 (Tanh)"] == 4000
-    )
+    # The result of tanh is what the next layer saved too, and counts there.
+    assert report.by("module") == {"2 (Linear)": 4000, "0 (Linear)": 2000, "(unknown)": 200, "1 (Tanh)": 0}
     (first, second) = report.by("line")
     assert "`hidden = model(data)`" in first and "`return hidden.exp().sum()`" in second
     finished = autograd.saved_report(loss(), model)

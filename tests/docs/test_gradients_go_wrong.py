@@ -6,10 +6,9 @@ import gc
 from pathlib import Path
 
 import pytest
+from pages import ROOT, blocks, output
 
 from sapwood import autograd
-
-from pages import ROOT, blocks, output
 
 PAGE = (Path(ROOT) / "docs" / "gradients-go-wrong.md").read_text()
 BLOCKS = blocks(PAGE)
