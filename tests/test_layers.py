@@ -16,7 +16,7 @@ LAYERS = [
     {"errors", "dtypes", "device", "state", "hook", "origin", "kernels"},
     {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
-    {"autograd", "nn", "utils", "serialize"},
+    {"autograd", "func", "nn", "utils", "serialize", "serialization"},
     {"optim", "viz", "compat", "graph", "export"},
     {"__init__", "__main__", "demo", "testing"},
 ]

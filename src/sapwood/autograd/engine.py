@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -29,6 +30,19 @@ from .saved import as_tensors, readable
 
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
+
+
+class Pass:
+    """One call of `backward` or `grad`: the key of what is worked out once for it."""
+
+    __slots__ = ("__weakref__", "partial")
+
+    def __init__(self, partial: bool) -> None:
+        self.partial = partial
+        """Whether only the gradients of given tensors are wanted."""
+
+
+current_pass: ContextVar[Pass | None] = ContextVar("sapwood_pass", default=None)
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
 
@@ -178,7 +192,7 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
     saved = node.saved
     if type(saved) is not tuple:
         saved = readable(node)
-    if node.seq < last.write:
+    elif node.seq < last.write:
         alias.check_saved(node)
     if alias.moved:
         saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
@@ -215,7 +229,10 @@ def repair(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any], node: Any = Non
     """
     tensor = not isinstance(g, ndarray | np.generic)
     a = g._array if tensor else g
-    if a.shape != shape:
+    if not tensor and a.size and shape.count(1) == len(shape) <= a.ndim and a.ndim:
+        # Down to one element, the commonest case.
+        g = a = add.reduce(a, None).reshape(shape)
+    elif a.shape != shape:
         extra = a.ndim - len(shape)
         dims = tuple(range(extra)) + tuple(
             i + extra for i, n in enumerate(shape) if extra >= 0 and n == 1 and a.shape[i + extra] != 1

@@ -51,9 +51,11 @@ def readable(node: Node) -> tuple[Any, ...]:
 
 
 def _unpack(value: Any, unpack: Any) -> Any:
-    if type(value) is not PackedValue:
-        return value
-    return unpack(value.value)._array
+    if type(value) is PackedValue:
+        return unpack(value.value)._array
+    if type(value) is tuple:
+        return tuple(_unpack(v, unpack) for v in value)
+    return value
 
 
 def as_tensors(node: Node, i: int, saved: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -17,6 +17,7 @@ from functools import cache
 from itertools import count
 from typing import Any
 
+import numpy as np
 from numpy import asarray, ndarray
 
 from .. import alias, cuts, origin
@@ -41,6 +42,8 @@ _COMMON = {
     "F32": F32,
     "F64": F64,
     "slow": slow_path.slow,
+    "stamp": alias.stamp,
+    "RuntimeWarning": RuntimeWarning,
     "register_view": alias.register_view,
     "float": float,
     "int": int,
@@ -205,6 +208,7 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: b
         rest = "".join(f"{n}, " for n in names[1:])
         attrs = "".join(f"{a}, " for a in op.attrs)
         operator = ", True" if method.endswith("operator") else ""
+        text += _flat_inplace(op, method.endswith("operator"))
         return "\n".join([*text, f"    return in_place(op, {names[0]}, ({rest}), ({attrs}), name{operator})", ""])
     given = ", ".join(names) + ","
     attrs = "".join(f"{a}, " for a in op.attrs)
@@ -215,6 +219,34 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: b
     if not flat:
         return "\n".join([*text, f"    {fall}", ""])
     return "\n".join([*text, *_flat_body(op, fall, method, lines), ""])
+
+
+def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
+    """Return the lines that write a ufunc's result straight into memory that no graph and no view has a part in."""
+    names = input_names(op)
+    if not isinstance(op.forward, np.ufunc) or op.promote == "bool" or not 1 <= len(names) <= 2:
+        return []
+    first, other = names[0], names[1] if len(names) == 2 else None
+    usual = "" if operator else "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
+    lines = [f"    ty_ = type({first})", f"    if (ty_ is Tensor or ty_ is Parameter){usual}:"]
+    lines += [f"        {first}_d = {first}._array", "        mode_ = get_mode()", f"        dt_ = {first}_d.dtype"]
+    test = f"mode_ <= 1 and (dt_ is F32 or dt_ is F64) and {first}_d.base is None"
+    test += f" and (mode_ == 0 or {first}._node is None)"
+    given = f"{first}_d"
+    if other is not None:
+        lines += [f"        {other}_d = {other}", f"        ty_ = type({other})"]
+        lines += ["        if ty_ is Tensor or ty_ is Parameter:", f"            {other}_d = {other}._array"]
+        lines += [f"            ok_ = {other}_d.dtype is dt_ and (mode_ == 0 or {other}._node is None)"]
+        lines += ["        else:", "            ok_ = ty_ is float or ty_ is int"]
+        test = f"ok_ and {test}"
+        given += f", {other}_d"
+    lines += [f"        if {test}:", "            try:", f"                forward({given}, {first}_d)"]
+    # The result is in place when NumPy's floating-point warning comes as an error; other errors come before a write.
+    lines += ["            except RuntimeWarning:", "                pass", "            except Exception:"]
+    rest = "".join(f"{n}, " for n in names[1:])
+    attrs = "".join(f"{a}, " for a in op.attrs)
+    lines += [f"                return in_place(op, {first}, ({rest}), ({attrs}), name{', True' if operator else ''})"]
+    return [*lines, f"            stamp({first}, name)", f"            return {first}"]
 
 
 def _takes_out(op: type[Op], method: str | None) -> bool:
