@@ -22,8 +22,9 @@ from numpy import ndarray
 
 from .. import alias
 from ..errors import DtypeError, ShapeError
-from ..node import Node, Output
-from ..state import ANOMALY, GRAD, last, mode
+from ..node import Freed, Node, Output
+from ..origin import here
+from ..state import ANOMALY, GRAD, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from .saved import as_tensors, readable
 
@@ -84,7 +85,8 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
-    anomaly = bool(mode.get() & ANOMALY)
+    freed = None if keep else Freed(here(), next_seq())
+    anomaly = bool(mode.get() & (ANOMALY | GUARD))
     unusual = create or anomaly or wanted is not None or bool(alias.moved)
     while heap:
         node = heappop(heap)[1]
@@ -113,7 +115,7 @@ def run(
                 continue
             grads = pull(node, g, create)
             if anomaly:
-                examine(node, grads)
+                examine(node, g, grads)
             saved = [(x,) for x in grads]
             vjps = repeat(_given)
         for edge, vjp, args in zip(node.edges, vjps, saved):
@@ -148,7 +150,7 @@ def run(
                     if type(total) is ndarray:
                         owned.add(id(total))
         if not keep and node.saves:
-            node.saved = None
+            node.saved = freed
     if wanted is None:
         return leaves
     for edge in found:

@@ -24,10 +24,11 @@ import numpy as np
 
 from .. import alias
 from ..errors import ArgumentError, GradError, OverwrittenError
-from ..node import LEAF, Node, Output
+from ..node import LEAF, Freed, Node, Output
+from ..origin import here
 from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
-from . import engine
+from . import engine, told
 from .observe import call_pack, saved_hooks
 
 
@@ -118,11 +119,8 @@ class FunctionNode(Node):
         Raises:
             GradError: an earlier backward has freed them, or one was written over since.
         """
-        if self.saved is None:
-            raise GradError(
-                f"{self.name()}: its saved tensors were freed by an earlier backward; pass retain_graph=True to that "
-                "call if this one is meant"
-            )
+        if isinstance(self.saved, Freed):
+            raise GradError(told.freed(self, self.saved))
         return tuple(self._restore(entry) for entry in self.saved)
 
     @property
@@ -157,10 +155,7 @@ class FunctionNode(Node):
     def _check(self, array: Any, seq: int) -> None:
         record = alias.stamp_of(array)
         if record is not None and record.seq > seq:
-            raise OverwrittenError(
-                f"{self.name()}: a tensor saved for backward, {array.dtype} {array.shape}, was written over by "
-                f"{record.op} (version {record.version} of its memory); save a clone, or do not change it in place"
-            )
+            raise OverwrittenError(told.overwritten(self, "a tensor", array, record, seq))
 
     def _keep(self, outputs: tuple[Any, ...]) -> None:
         """Turn what save_for_backward was given into arrays with their places in the graph."""
@@ -188,7 +183,7 @@ class FunctionNode(Node):
 
     def pull(self, g: Any, create: bool) -> list[Any]:
         """Return the gradient of every input from the user's backward."""
-        if self.saved is None:
+        if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises
         given = self._grad_outputs(g, create)
         word = get_mode()
@@ -365,6 +360,7 @@ def _place(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) 
 
 def _edges(node: FunctionNode, results: list[Any], live: list[bool]) -> tuple[Any, ...]:
     node.seq = next_seq()
+    node.origin = here()
     if sum(live) <= 1 and len(results) == 1:
         node.shape, node.dtype = results[0]._array.shape, results[0]._array.dtype
         return tuple(node if ok else None for ok in live)

@@ -12,6 +12,7 @@ from numpy import ndarray
 
 from ..errors import GradError
 from ..node import Node, rare
+from ..origin import is_own
 from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
 from ..tensor import Tensor, wrap
 from .saved import Packed, PackedValue, as_tensor
@@ -22,7 +23,8 @@ _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hook
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
-        rare(node)["traceback"] = traceback.extract_stack()[:-4]
+        stack = traceback.extract_stack()[:-4]
+        rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
     if word & PACK and node.saves:
         pack, unpack = saved_hooks()
         _pack(node, pack, unpack)
@@ -76,6 +78,36 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
         ),
         unpack,
     )
+
+
+_watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_watchers", default=())
+
+
+def called(op: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+    """Tell the watchers of a call; what they compute is not observed."""
+    token = mode.set(get_mode() & ~OBSERVE)
+    try:
+        for observer in _watchers.get():
+            observer(op, inputs, outputs)
+    finally:
+        mode.reset(token)
+
+
+class watch_calls:
+    """Call `observer(op, inputs, outputs)` after every op inside: the declaration, the operands, the result Tensors."""
+
+    def __init__(self, observer: Callable[..., None]) -> None:
+        self.observer = observer
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        watchers = _watchers.set((*_watchers.get(), self.observer))
+        self._tokens.append((watchers, mode.set(get_mode() | OBSERVE)))
+
+    def __exit__(self, *exception: object) -> None:
+        watchers, word = self._tokens.pop()
+        mode.reset(word)
+        _watchers.reset(watchers)
 
 
 class saved_tensors_hooks:

@@ -11,7 +11,7 @@ from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-from . import engine
+from . import engine, told
 
 
 transformed: Any = None
@@ -83,6 +83,9 @@ def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, 
             return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
         finally:
             mode.reset(token)
+    except Exception as problem:
+        told.add_notes(problem, roots, engine.run)
+        raise
     finally:
         engine.current_pass.reset(current)
 

@@ -14,6 +14,7 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import LEAF, Node, rare
+from ..origin import here
 from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
@@ -72,6 +73,8 @@ def in_place(
         edges = slow.record(op, checked, arrays, attrs, (saved,))
         if edges is not None:
             rebase(self, edges[0])
+    if mode & OBSERVE:
+        slow.tell(op, checked, (self,))
     return self
 
 
@@ -149,6 +152,7 @@ def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: nda
     node.edges = edges
     node.saved = (geometry,) * len(edges)
     node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, next_seq()
+    node.origin = here()
     return node
 
 

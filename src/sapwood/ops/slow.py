@@ -17,6 +17,7 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output
+from ..origin import here
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
@@ -306,9 +307,18 @@ def finish(op: type[Op], inputs: Any, arrays: Any, attrs: Any, result: Any) -> A
         tensors.append(t)
     if op.view:
         _register(op, inputs, tensors, mode, several)
+    if mode & OBSERVE:
+        tell(op, inputs, tensors)
     if not several:
         return tensors[0]
     return tuple(tensors) if op.many else return_type(op)(tensors)
+
+
+def tell(op: type[Op], inputs: Any, tensors: Any) -> None:
+    """Tell whoever observes calls."""
+    from ..autograd.observe import called
+
+    called(op, inputs, tensors)
 
 
 def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, several: bool) -> None:
@@ -345,6 +355,7 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
+    node.origin = here()
     if len(edges) == len(names):
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:
