@@ -15,20 +15,26 @@ import numpy as np
 from numpy import ndarray
 
 from .errors import GradError, OverwrittenError
+from .origin import here
 from .state import last, next_seq
 
 Array = ndarray[Any, Any]
 
 
 class Record:
-    """The writes to one storage: how many, the number and the name of the latest."""
+    """The writes to one storage: how many, the number and the name of the latest, and the last few with their lines."""
 
-    __slots__ = ("op", "seq", "version")
+    __slots__ = ("op", "seq", "version", "writes")
 
     def __init__(self) -> None:
         self.version = 0
         self.seq = 0
         self.op = ""
+        self.writes: list[tuple[int, str, Any]] = []
+        """(sequence number, op, origin) of the last writes, oldest first."""
+
+
+_REMEMBERED = 8
 
 
 _records: dict[int, tuple[Record, Any]] = {}
@@ -80,6 +86,10 @@ def stamp(tensor: Any, op: str) -> None:
     record.version += 1
     record.op = op
     last.write = record.seq = next_seq()
+    writes = record.writes
+    writes.append((record.seq, op, here()))
+    if len(writes) > _REMEMBERED:
+        del writes[0]
 
 
 def stamp_of(array: Array) -> Record | None:
@@ -104,12 +114,10 @@ def check_saved(node: Any) -> None:
 def _check_intact(node: Any, name: str, array: Array) -> None:
     record = stamp_of(array)
     if record is not None and record.seq > node.seq:
+        from .autograd.told import overwritten
+
         what = "its own result" if name in node.out_names else f"its argument {name!r}"
-        raise OverwrittenError(
-            f"backward: {node.name()} saved {what}, {array.dtype} {array.shape}, and {record.op} has written "
-            f"over it since (version {record.version} of its memory); use the out-of-place form of "
-            f"{record.op.removesuffix('_')}, or pass tensor.clone() to one of the two"
-        )
+        raise OverwrittenError(overwritten(node, what, array, record, node.seq))
 
 
 def replace_data(tensor: Any, array: Array) -> None:

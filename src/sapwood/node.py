@@ -41,9 +41,10 @@ class Node:
         shape, dtype: of the output (NumPy's), which is what an arriving gradient must have.
         seq: sequence number; backward runs the highest first.
         extra: None, or a dict with the rare things: hooks, metadata, the tensor that retains its gradient, a traceback.
+        origin: the user's line that made it (see `origin`), left empty where it was not noted.
     """
 
-    __slots__ = ("__weakref__", "dtype", "edges", "extra", "saved", "seq", "shape")
+    __slots__ = ("__weakref__", "dtype", "edges", "extra", "origin", "saved", "seq", "shape")
 
     op: ClassVar[Any] = None
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -70,6 +71,7 @@ class Node:
     dtype: Any
     seq: int
     extra: dict[str, Any] | None
+    origin: Any
 
     def name(self) -> str:
         """Return PyTorch's name of the node, e.g. "MulBackward0"."""
@@ -115,6 +117,16 @@ class Node:
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+class Freed:
+    """What takes the place of saved values once a backward pass has freed them."""
+
+    __slots__ = ("origin", "seq")
+
+    def __init__(self, origin: Any, seq: int) -> None:
+        self.origin = origin
+        self.seq = seq
 
 
 class Output:

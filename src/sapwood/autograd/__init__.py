@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..origin import is_origin_tracking, set_origin_tracking
 from ..tensor import Tensor as Variable
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .mode import (
@@ -21,6 +22,12 @@ _LAZY = {
     "Function": "function",
     "gradcheck": "check",
     "gradgradcheck": "check",
+    "explain": "reasons",
+    "live_graphs": "live",
+    "nan_guard": "guard",
+    "safe_where": "branches",
+    "saved_report": "held",
+    "steps": "stepping",
 }
 _MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional"}
 

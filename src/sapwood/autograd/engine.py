@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -21,13 +22,27 @@ from numpy import ndarray
 
 from .. import alias
 from ..errors import DtypeError, ShapeError
-from ..node import Node, Output
-from ..state import ANOMALY, GRAD, last, mode
+from ..node import Freed, Node, Output
+from ..origin import here
+from ..state import ANOMALY, GRAD, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from .saved import as_tensors, readable
 
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
+
+
+class Pass:
+    """One call of `backward` or `grad`: the key of what is worked out once for it."""
+
+    __slots__ = ("__weakref__", "partial")
+
+    def __init__(self, partial: bool) -> None:
+        self.partial = partial
+        """Whether only the gradients of given tensors are wanted."""
+
+
+current_pass: ContextVar[Pass | None] = ContextVar("sapwood_pass", default=None)
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
 
@@ -70,11 +85,15 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
-    anomaly = bool(mode.get() & ANOMALY)
+    freed = None if keep else Freed(here(), next_seq())
+    anomaly = bool(mode.get() & (ANOMALY | GUARD))
     unusual = create or anomaly or wanted is not None or bool(alias.moved)
     while heap:
         node = heappop(heap)[1]
         g = waiting.pop(node)
+        if owned:
+            # From here on it may be handed to several edges, or its id to another array.
+            owned.discard(id(g))
         saved = node.saved
         dtype = node.dtype
         vjps = node.vjps
@@ -99,7 +118,7 @@ def run(
                 continue
             grads = pull(node, g, create)
             if anomaly:
-                examine(node, grads)
+                examine(node, g, grads)
             saved = [(x,) for x in grads]
             vjps = repeat(_given)
         for edge, vjp, args in zip(node.edges, vjps, saved):
@@ -134,7 +153,7 @@ def run(
                     if type(total) is ndarray:
                         owned.add(id(total))
         if not keep and node.saves:
-            node.saved = None
+            node.saved = freed
     if wanted is None:
         return leaves
     for edge in found:
@@ -176,7 +195,7 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
     saved = node.saved
     if type(saved) is not tuple:
         saved = readable(node)
-    if node.seq < last.write:
+    elif node.seq < last.write:
         alias.check_saved(node)
     if alias.moved:
         saved = tuple([s and tuple(map(alias.current, s)) for s in saved])

@@ -24,10 +24,28 @@ import numpy as np
 
 from .. import alias
 from ..errors import ArgumentError, GradError, OverwrittenError
-from ..node import LEAF, Node, Output
-from ..state import GRAD, get_mode, mode, next_seq
+from ..node import LEAF, Freed, Node, Output
+from ..origin import here
+from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
-from . import engine
+from . import engine, told
+from .observe import call_pack, saved_hooks
+
+
+class _PackedEntry:
+    """A tensor given to save_for_backward that went through saved-tensor hooks: what they kept, and its place."""
+
+    __slots__ = ("place", "unpack", "value")
+
+    def __init__(self, tensor: Tensor, entry: tuple[Any, ...]) -> None:
+        leaf, array, place, _ = entry
+        pack, self.unpack = saved_hooks()
+        self.place = place if leaf is None else leaf
+        self.value = call_pack(pack, wrap(array) if isinstance(place, int) else tensor)
+
+
+transformed: Any = None
+"""What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""
 
 
 class FunctionNode(Node):
@@ -101,11 +119,8 @@ class FunctionNode(Node):
         Raises:
             GradError: an earlier backward has freed them, or one was written over since.
         """
-        if self.saved is None:
-            raise GradError(
-                f"{self.name()}: its saved tensors were freed by an earlier backward; pass retain_graph=True to that "
-                "call if this one is meant"
-            )
+        if isinstance(self.saved, Freed):
+            raise GradError(told.freed(self, self.saved))
         return tuple(self._restore(entry) for entry in self.saved)
 
     @property
@@ -116,6 +131,8 @@ class FunctionNode(Node):
     def _restore(self, entry: Any) -> Any:
         if entry is None:
             return None
+        if type(entry) is _PackedEntry:
+            return self._unpacked(entry)
         tensor, array, place, seq = entry
         if tensor is not None:
             if array is tensor._array or tensor._node is not LEAF:
@@ -123,6 +140,11 @@ class FunctionNode(Node):
             return tensor
         self._check(array, seq)
         return wrap(array, self._out_edge(place, array) if isinstance(place, int) else place)
+
+    def _unpacked(self, entry: _PackedEntry) -> Any:
+        array = entry.unpack(entry.value)._array
+        place = self._out_edge(entry.place, array) if isinstance(entry.place, int) else entry.place
+        return place if isinstance(place, Tensor) else wrap(array, place)
 
     def _out_edge(self, nr: int, array: Any) -> Any:
         # Made anew each time: a node that held its own outputs' edges would be a cycle.
@@ -133,10 +155,7 @@ class FunctionNode(Node):
     def _check(self, array: Any, seq: int) -> None:
         record = alias.stamp_of(array)
         if record is not None and record.seq > seq:
-            raise OverwrittenError(
-                f"{self.name()}: a tensor saved for backward, {array.dtype} {array.shape}, was written over by "
-                f"{record.op} (version {record.version} of its memory); save a clone, or do not change it in place"
-            )
+            raise OverwrittenError(told.overwritten(self, "a tensor", array, record, seq))
 
     def _keep(self, outputs: tuple[Any, ...]) -> None:
         """Turn what save_for_backward was given into arrays with their places in the graph."""
@@ -153,6 +172,8 @@ class FunctionNode(Node):
                 entries.append((t, t._array, None, seq))
             else:
                 entries.append((None, t._array, t._node, seq))
+        if get_mode() & PACK and entries:
+            entries = [None if e is None else _PackedEntry(t, e) for t, e in zip(self._to_save, entries)]
         self.saved = tuple(entries)
         self._to_save = ()
 
@@ -162,11 +183,12 @@ class FunctionNode(Node):
 
     def pull(self, g: Any, create: bool) -> list[Any]:
         """Return the gradient of every input from the user's backward."""
-        if self.saved is None:
+        if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises
         given = self._grad_outputs(g, create)
         word = get_mode()
-        token = mode.set(word | GRAD if create else word & ~GRAD)
+        # A pass on Tensors is recorded only where it runs with grad mode on.
+        token = mode.set(word if create else word & ~GRAD)
         try:
             result = self.function.backward(self, *given)
         finally:
@@ -244,11 +266,27 @@ class Function(metaclass=_FunctionMeta):
         """Return the gradient of every argument of forward; overridden by each function."""
         raise NotImplementedError("Function: define a static method backward to differentiate it")
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangent of every output from those of the arguments (None for no tangent)."""
+        raise NotImplementedError("Function: define a static method jvp to use it in forward mode")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Return (outputs, out_dims) for a batch; or set generate_vmap_rule = True instead."""
+        raise NotImplementedError("Function: define a static method vmap to use it under vmap")
+
+    generate_vmap_rule = False
+
     @classmethod
     def apply(cls, *args: Any, **kwargs: Any) -> Any:
         """Call forward and record the call as one node."""
         if not isinstance(cls.__dict__.get("forward", cls.forward), staticmethod) and "forward" in cls.__dict__:
             raise GradError(f"{cls.__name__}: forward must be a static method that receives ctx first")
+        if transformed is not None:
+            applied = transformed(cls, args, kwargs)
+            if applied is not None:
+                return applied[0]
         word = get_mode()
         node = cls._node_class()
         tensors = [a for a in args if isinstance(a, Tensor)]
@@ -322,6 +360,7 @@ def _place(node: FunctionNode, args: tuple[Any, ...], outputs: tuple[Any, ...]) 
 
 def _edges(node: FunctionNode, results: list[Any], live: list[bool]) -> tuple[Any, ...]:
     node.seq = next_seq()
+    node.origin = here()
     if sum(live) <= 1 and len(results) == 1:
         node.shape, node.dtype = results[0]._array.shape, results[0]._array.dtype
         return tuple(node if ok else None for ok in live)

@@ -11,7 +11,11 @@ from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-from . import engine
+from . import engine, told
+
+
+transformed: Any = None
+"""What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""
 
 
 def backward(
@@ -70,13 +74,20 @@ def backward(
 
 def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, hooks: bool = True) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
-    if not create:
-        return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
-    token = mode.set(get_mode() | GRAD)
+    current = engine.current_pass.set(engine.Pass(wanted is not None))
     try:
-        return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+        if not create:
+            return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks)
+        token = mode.set(get_mode() | GRAD)
+        try:
+            return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks)
+        finally:
+            mode.reset(token)
+    except Exception as problem:
+        told.add_notes(problem, roots, engine.run)
+        raise
     finally:
-        mode.reset(token)
+        engine.current_pass.reset(current)
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}
@@ -130,7 +141,13 @@ def grad(
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
     if is_grads_batched:
-        return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+        from ..func.reverse import batched_grad
+
+        return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    if transformed is not None:
+        found = transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        if found is not None:
+            return found
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     wanted = _edges("grad", inputs)
     keep = create_graph if retain_graph is None else retain_graph
@@ -139,13 +156,18 @@ def grad(
     for i, (tensor, edge) in enumerate(zip(inputs, wanted)):
         g = found[edge]
         if g is None:
-            results.append(_unused(i, tensor, allow_unused, materialize_grads))
+            results.append(unused(i, tensor, allow_unused, materialize_grads))
         else:
             results.append(g if create_graph else wrap(np.asarray(g)))
     return tuple(results)
 
 
-def _unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Tensor | None:
+def unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Tensor | None:
+    """Return what stands for the gradient of an input that the outputs do not depend on.
+
+    Raises:
+        GradError: neither None nor zeros were allowed.
+    """
     if materialize:
         return wrap(np.zeros_like(tensor._array))
     if not allow:
@@ -154,22 +176,6 @@ def _unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Te
             "allow_unused=True to get None for it, or materialize_grads=True to get zeros"
         )
     return None
-
-
-def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, *rest: Any) -> tuple[Any, ...]:
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    grads = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
-    if not grads or any(g is None for g in grads):
-        raise ArgumentError("grad: is_grads_batched needs a batched tensor in grad_outputs for every output")
-    n = grads[0].shape[0]
-    keep = create if retain is None else retain
-    rows = [
-        grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
-        for i in range(n)
-    ]
-    from ..ops.declare import public
-
-    return tuple(None if column[0] is None else public["stack"](list(column)) for column in zip(*rows))
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:

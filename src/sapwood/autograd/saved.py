@@ -11,8 +11,9 @@ from typing import Any
 from numpy import ndarray
 
 from ..errors import GradError
-from ..node import Node, Output
+from ..node import Freed, Node, Output
 from ..tensor import Tensor, wrap
+from . import told
 
 
 class Packed:
@@ -41,12 +42,8 @@ def readable(node: Node) -> tuple[Any, ...]:
         GradError: an earlier backward has freed them.
     """
     saved = node.saved
-    if saved is None:
-        raise GradError(
-            f"backward: {node.name()} has already been run, and what it saved was freed by that earlier backward; "
-            "build the graph anew for each backward (is a part of it made before the loop?), or pass "
-            "retain_graph=True to the earlier call"
-        )
+    if type(saved) is Freed:
+        raise GradError(told.freed(node, saved))
     if type(saved) is Packed:
         return tuple(None if args is None else tuple(_unpack(a, saved.unpack) for a in args) for args in saved.saved)
     found: tuple[Any, ...] = saved
@@ -54,9 +51,11 @@ def readable(node: Node) -> tuple[Any, ...]:
 
 
 def _unpack(value: Any, unpack: Any) -> Any:
-    if type(value) is not PackedValue:
-        return value
-    return unpack(value.value)._array
+    if type(value) is PackedValue:
+        return unpack(value.value)._array
+    if type(value) is tuple:
+        return tuple(_unpack(v, unpack) for v in value)
+    return value
 
 
 def as_tensors(node: Node, i: int, saved: tuple[Any, ...] | None) -> tuple[Any, ...]:

@@ -71,7 +71,7 @@ class div_number(WithNumber):
 class clamp_min_number(WithNumber):
     """Replace elements below a number by it; elements equal to it keep their gradient."""
 
-    dtypes = "if"
+    dtypes = "bif"
     grad_fn = "ClampMinBackward0"
     forward = lambda input, number: np.maximum(_fit(input, number), number)
     formula = lambda input, number: ops.where(input < number, number, input)

@@ -154,7 +154,7 @@ def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
         except ValueError:
             pass
     a = input._array if isinstance(input, Tensor) else input
-    if type(a) is not ndarray or a.flags.c_contiguous:
+    if not isinstance(a, ndarray) or a.flags.c_contiguous:
         return view(input, size)
     if type(size) is not tuple:
         size = ints(name, "shape", size)
