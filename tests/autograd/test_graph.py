@@ -241,3 +241,13 @@ def test_gradients_of_ops_stay_silent_about_infinities():
         warnings.simplefilter("error")
         (1 / x).log().backward()
     assert x.grad.isinf().item() or x.grad.isnan().item()
+
+
+def test_a_sum_handed_to_two_inputs_is_not_added_to_in_place():
+    a, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    earlier = (a * 10).sum()
+    s = a + b
+    # The gradient of s is a buffer that the engine made; a and b both receive it, and a's share grows afterwards.
+    (s.sum() + s.sum() + s.sum() + earlier).backward()
+    assert a.grad.tolist() == [13.0, 13.0]
+    assert b.grad.tolist() == [3.0, 3.0]

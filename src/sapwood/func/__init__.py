@@ -1,9 +1,9 @@
 """Functions of functions: gradients, Jacobians and batches of any function of tensors, nested to any depth.
 
-    grad, grad_and_value, vjp, jvp, linearize     derivatives
-    jacrev, jacfwd, hessian                       whole Jacobians
-    vmap                                          one example -> a batch
-    functional_call, stack_module_state           modules as functions of their parameters
+grad, grad_and_value, vjp, jvp, linearize     derivatives
+jacrev, jacfwd, hessian                       whole Jacobians
+vmap                                          one example -> a batch
+functional_call, stack_module_state           modules as functions of their parameters
 """
 
 from __future__ import annotations

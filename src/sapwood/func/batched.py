@@ -54,9 +54,7 @@ def described(like: ndarray[Any, Any]) -> ndarray[Any, Any]:
     if not len(like):
         one: Any = np.empty(like.shape[1:], like.dtype)
     elif type(like) is Described:
-        one = np.lib.stride_tricks.as_strided(
-            like.view(ndarray), like.shape[1:], like.strides[1:], writeable=False
-        )
+        one = np.lib.stride_tricks.as_strided(like.view(ndarray), like.shape[1:], like.strides[1:], writeable=False)
     else:
         one = like[:1].reshape(like.shape[1:]) if 0 in like.shape else like[0:1][0, ...]
     return np.asarray(one).view(Described)

@@ -59,9 +59,7 @@ def batch_call(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     made = slow.canonical(op, tuple(map(described, inputs[:1])), attrs)
     # Some canonical forms are tuples where only one dimension is allowed.
     attrs = tuple(c[0] if type(a) is int and type(c) is tuple and len(c) == 1 else c for a, c in zip(attrs, made))
-    xs = tuple(
-        tuple(_operand(y, level) for y in x) if isinstance(x, tuple) else _operand(x, level) for x in inputs
-    )
+    xs = tuple(tuple(_operand(y, level) for y in x) if isinstance(x, tuple) else _operand(x, level) for x in inputs)
     with without(level):
         result = _apply(op, level, xs, attrs)
     if isinstance(result, Whole):
@@ -443,7 +441,9 @@ def _index_back(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:
     before = dims[0] if _adjacent(indices, dims) else 0
     if before:
         value = ops.movedim(value, tuple(range(1 + before, 1 + before + rank)), tuple(range(1, 1 + rank)))
-    return call(op, [value, (_rows(size, rank), *_raised(indices, rank))], ((size, *shape), (0, *(d + 1 for d in dims))))
+    return call(
+        op, [value, (_rows(size, rank), *_raised(indices, rank))], ((size, *shape), (0, *(d + 1 for d in dims)))
+    )
 
 
 def _index_put(op: Any, size: int, xs: Xs, attrs: tuple[Any, ...]) -> Any:

@@ -132,7 +132,9 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
                 "use vjp or jacrev"
             )
         if out.is_complex():
-            raise GradError(f"grad: the function must return a real tensor, got {out.dtype.name}; use vjp with a cotangent")
+            raise GradError(
+                f"grad: the function must return a real tensor, got {out.dtype.name}; use vjp with a cotangent"
+            )
         one = ops.ones((), dtype=out.dtype)
         found = tree.unflatten(run.pull([one]), run.in_spec)
         result = found[0] if isinstance(argnums, int) else found
