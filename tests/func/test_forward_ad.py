@@ -118,9 +118,7 @@ class Wrong(Square):
 
 def test_gradcheck_checks_what_it_is_asked_to():
     x = X.clone().requires_grad_()
-    assert gradcheck(
-        Square.apply, x, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True
-    )
+    assert gradcheck(Square.apply, x, check_forward_ad=True, check_batched_grad=True, check_batched_forward_grad=True)
     assert gradgradcheck(Square.apply, x, check_fwd_over_rev=True, check_batched_grad=True)
     assert gradcheck(Wrong.apply, x)
     with pytest.raises(RuntimeError, match="forward mode is off by"):

@@ -130,4 +130,6 @@ def test_parameters_are_back_after_a_call_that_fails():
 
 def test_importing_the_package_does_not_load_transforms():
     code = "import sys, sapwood; print([m for m in sys.modules if m.startswith('sapwood.func')])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )

@@ -1,8 +1,8 @@
 """Forward-mode differentiation: a value and its derivative along a direction, carried through a program together.
 
-    with dual_level():
-        x = make_dual(primal, tangent)
-        value, derivative = unpack_dual(f(x))
+with dual_level():
+    x = make_dual(primal, tangent)
+    value, derivative = unpack_dual(f(x))
 """
 
 from __future__ import annotations

@@ -29,7 +29,6 @@ from ..state import GRAD, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import engine
 
-
 transformed: Any = None
 """What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""
 
@@ -44,9 +43,9 @@ class FunctionNode(Node):
         "__dict__",
         "_dirty",
         "_fixed",
+        "_live",
         "_materialize",
         "_non_differentiable",
-        "_live",
         "_to_save",
         "needs_input_grad",
     )

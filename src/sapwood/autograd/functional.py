@@ -79,7 +79,9 @@ class _Run:
         if self.strict:
             for j, g in enumerate(found):
                 if g is None or (create and what and not _recorded(g)):
-                    raise GradError(f"{self.name}: {what or 'the output'} does not depend on input {j}; strict=True forbids that")
+                    raise GradError(
+                        f"{self.name}: {what or 'the output'} does not depend on input {j}; strict=True forbids that"
+                    )
         return [zeros_like(x) if g is None else g for g, x in zip(found, ins)]
 
     def given(self, x: Any) -> Any:
@@ -177,7 +179,9 @@ def _check_strategy(name: str, strategy: str, vectorize: bool, create: bool, str
             raise GradError(f"{name}: strict=True and vectorize=True do not go together; drop one of them")
         return False
     if create:
-        raise MissingError(f"{name}: create_graph=True needs strategy='reverse-mode'; func.jacfwd can be differentiated")
+        raise MissingError(
+            f"{name}: create_graph=True needs strategy='reverse-mode'; func.jacfwd can be differentiated"
+        )
     if strict:
         raise GradError(f"{name}: strict=True needs strategy='reverse-mode'")
     if not vectorize:
@@ -259,7 +263,8 @@ def hessian(
     _, several = _tuple("hessian", "inputs", inputs)
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise StrategyError(
-            f"hessian: outer_jacobian_strategy must be 'forward-mode' or 'reverse-mode', got {outer_jacobian_strategy!r}"
+            f"hessian: outer_jacobian_strategy must be 'forward-mode' or 'reverse-mode', got "
+            f"{outer_jacobian_strategy!r}"
         )
 
     def gradient(*xs: Tensor) -> Any:

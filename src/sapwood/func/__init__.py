@@ -1,13 +1,14 @@
 """Functions of functions: gradients, Jacobians and batches of any function of tensors, nested to any depth.
 
-    grad, grad_and_value, vjp, jvp, linearize     derivatives
-    jacrev, jacfwd, hessian                       whole Jacobians
-    vmap                                          one example -> a batch
-    functional_call, stack_module_state           modules as functions of their parameters
+grad, grad_and_value, vjp, jvp, linearize     derivatives
+jacrev, jacfwd, hessian                       whole Jacobians
+vmap                                          one example -> a batch
+functional_call, stack_module_state           modules as functions of their parameters
 """
 
 from __future__ import annotations
 
+from . import batch_rules
 from .jacobians import hessian, jacfwd, jacrev
 from .modules import functional_call, functionalize, stack_module_state
 from .reverse import install

@@ -54,9 +54,7 @@ def described(like: ndarray[Any, Any]) -> ndarray[Any, Any]:
     if not len(like):
         one: Any = np.empty(like.shape[1:], like.dtype)
     elif type(like) is Described:
-        one = np.lib.stride_tricks.as_strided(
-            like.view(ndarray), like.shape[1:], like.strides[1:], writeable=False
-        )
+        one = np.lib.stride_tricks.as_strided(like.view(ndarray), like.shape[1:], like.strides[1:], writeable=False)
     else:
         one = like[:1].reshape(like.shape[1:]) if 0 in like.shape else like[0:1][0, ...]
     return np.asarray(one).view(Described)
@@ -109,7 +107,7 @@ class BatchedTensor(Wrapper):
         """Return the same example outside every graph."""
         return BatchedTensor(self._value.detach(), self._level)
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The same example outside every graph."""
         return self.detach()

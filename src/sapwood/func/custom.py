@@ -56,7 +56,9 @@ def _forward_mode(cls: Any, args: Any, kwargs: Any, own: Level) -> Any:
         ctx.replace(_several(computed), _several(result))
     outs, moves = _several(result), _several(cls.jvp(ctx, *tangents))
     if len(moves) != len(outs):
-        raise GradError(f"{cls.__name__}: jvp must return one tangent per output ({len(outs)}), it returned {len(moves)}")
+        raise GradError(
+            f"{cls.__name__}: jvp must return one tangent per output ({len(outs)}), it returned {len(moves)}"
+        )
     made = [o if t is None or not isinstance(o, Tensor) else DualTensor(o, t, own) for o, t in zip(outs, moves)]
     return type(result)(made) if isinstance(result, tuple | list) else made[0]
 

@@ -96,19 +96,21 @@ def jacfwd(
     Returns:
         As `jacrev`.
     """
+
     @functools.wraps(func)
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         places = positions("jacfwd", argnums, len(args))
         points, in_spec = tree.flatten(tuple(args[i] for i in places))
         for x in points:
             if not isinstance(x, Tensor):
-                raise TransformError(f"jacfwd: an argument to differentiate by must be a tensor, got {type(x).__name__}")
+                raise TransformError(
+                    f"jacfwd: an argument to differentiate by must be a tensor, got {type(x).__name__}"
+                )
 
         def along(*direction: Tensor) -> Any:
             def chosen(*inner: Any) -> Any:
                 own = dict(zip(places, tree.unflatten(inner, in_spec)))
-                made = func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
-                return made
+                return func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
 
             made = jvp(chosen, tuple(points), direction, has_aux=has_aux)
             return made[1:] if has_aux else (made[1],)
@@ -124,9 +126,7 @@ def jacfwd(
         results = []
         for column in outs:
             parts = ops.split(column, counts, 0) if len(counts) > 1 else (column,)
-            per_input = [
-                ops.movedim(p, 0, -1).reshape((*column.shape[1:], *x.shape)) for p, x in zip(parts, points)
-            ]
+            per_input = [ops.movedim(p, 0, -1).reshape((*column.shape[1:], *x.shape)) for p, x in zip(parts, points)]
             nested = tree.unflatten(per_input, in_spec)
             results.append(nested[0] if isinstance(argnums, int) else nested)
         made = tree.unflatten(results, out_spec)

@@ -65,7 +65,9 @@ def _merged(dicts: Any) -> dict[str, Any]:
     for d in dicts:
         twice = sorted(set(merged) & set(d))
         if twice:
-            raise TransformError(f"functional_call: {twice} appear in more than one dictionary; each name may appear once")
+            raise TransformError(
+                f"functional_call: {twice} appear in more than one dictionary; each name may appear once"
+            )
         merged |= d
     return merged
 
@@ -135,7 +137,9 @@ def stack_module_state(models: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         raise GradError("stack_module_state: all models must be of one class")
     params = [dict(m.named_parameters()) for m in models]
     buffers = [dict(m.named_buffers()) for m in models]
-    return {n: _stacked([p[n] for p in params]) for n in params[0]}, {n: _stacked([b[n] for b in buffers]) for n in buffers[0]}
+    return {n: _stacked([p[n] for p in params]) for n in params[0]}, {
+        n: _stacked([b[n] for b in buffers]) for n in buffers[0]
+    }
 
 
 def _stacked(tensors: list[Any]) -> Any:

@@ -95,7 +95,9 @@ def _size(name: str, level: Level, args: Any, kwargs: Any) -> tuple[Any, Any]:
 def _different(name: str, original: Any, level: Level, args: Any, kwargs: Any) -> Any:
     tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
     if name == "randperm":
-        return BatchedTensor(ops.stack([_drawn(name, original, *args, **kwargs) for _ in range(level.size or 0)]), level)
+        return BatchedTensor(
+            ops.stack([_drawn(name, original, *args, **kwargs) for _ in range(level.size or 0)]), level
+        )
     if not tensors:
         args, kwargs = _size(name, level, args, kwargs)
         return BatchedTensor(_drawn(name, original, *args, **kwargs), level)

@@ -22,7 +22,9 @@ def transformed_grad(
 ) -> tuple[Any, ...] | None:
     """Answer `autograd.grad` where a tensor belongs to a transform, None where all are plain."""
     outs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    given = (cots,) * (1 if cots is not None else len(outs)) if cots is None or isinstance(cots, Tensor) else tuple(cots)
+    given = (
+        (cots,) * (1 if cots is not None else len(outs)) if cots is None or isinstance(cots, Tensor) else tuple(cots)
+    )
     if not any(isinstance(x, Wrapper) for x in (*outs, *inputs, *given)):
         return None
     return _grad(outs, inputs, given, create, allow, materialize)

@@ -271,9 +271,7 @@ def pull(outs: Any, ins: Any, cots: Any, create: bool) -> list[Any]:
     if not pairs:
         return values
     moved = pull([y for y, _ in pairs], xs, [c for _, c in pairs], create)
-    return [
-        join(zeros_like(x) if v is None and m is not None else v, m, level) for x, v, m in zip(xs, values, moved)
-    ]
+    return [join(zeros_like(x) if v is None and m is not None else v, m, level) for x, v, m in zip(xs, values, moved)]
 
 
 def _pull_batch(outs: Any, ins: Any, cots: Any, create: bool, level: Level) -> list[Any]:

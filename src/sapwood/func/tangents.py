@@ -240,7 +240,9 @@ def _two_pullbacks(op: Any, primals: Any, tangents: Any, attrs: Any, outs: tuple
         nested = [tuple(next(given) for _ in p) if isinstance(p, tuple) else next(given) for p in primals]
         made = call(op, nested, attrs)
         results = made if isinstance(made, tuple) else (made,)
-        where = [i for i, r in enumerate(results) if r.dtype.is_differentiable and any(p._node is not None for p in plain(r))]
+        where = [
+            i for i, r in enumerate(results) if r.dtype.is_differentiable and any(p._node is not None for p in plain(r))
+        ]
         wanted = [(x, t) for x, t in zip(own, moves) if t is not None]
         cots = [fresh(ones_like(results[i]), levels) for i in where]
         rows = pull([results[i] for i in where], [x for x, _ in wanted], cots, True)
@@ -252,4 +254,3 @@ def _two_pullbacks(op: Any, primals: Any, tangents: Any, attrs: Any, outs: tuple
     for i, t in zip(where, found):
         tangents_out[i] = zeros_like(outs[i]) if t is None else t if create else settled(t)
     return tangents_out
-

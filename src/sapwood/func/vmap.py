@@ -128,7 +128,9 @@ def _run(
 
 
 def _places(func: Any, out_dims: Any, spec: tree.Spec, made: Any) -> list[Any]:
-    places = tree.spread(out_dims, spec) if isinstance(out_dims, int | tuple | list | dict) or out_dims is None else None
+    places = (
+        tree.spread(out_dims, spec) if isinstance(out_dims, int | tuple | list | dict) or out_dims is None else None
+    )
     if places is None and isinstance(out_dims, tuple) and len(out_dims) == 1 and spec.kind is None:
         places = list(out_dims)
     if places is None or any(p is not None and not isinstance(p, int) for p in places):

@@ -86,9 +86,10 @@ def batched(op: type[Op], sample: Sample) -> None:
             given = [batch(wrap(w.copy()), own) if c else wrap(a.copy()) for w, a, c in zip(wholes, arrays, chosen)]
             try:
                 outs = [unbatch(o, own) for o in _called(op, sample, given)]
-            except GradError as problem:
+            except GradError:
                 # A result whose shape depends on values is refused even where all examples agree.
-                assert op.name in _BY_VALUE, problem
+                if op.name not in _BY_VALUE:
+                    raise
                 continue
         for got, column in zip(outs, zip(*rows), strict=True):
             want = np.stack([o._array for o in column])
@@ -109,7 +110,8 @@ def nested(op: type[Op], sample: Sample) -> None:
     rng = np.random.default_rng(6)
     wholes = [np.stack([_varied(a, rng) for _ in range(2)]) for a in arrays]
     rows = [
-        [_called(op, sample, [wrap(np.asarray(w[i, j]).copy()) for w in wholes]) for j in range(COUNT)] for i in range(2)
+        [_called(op, sample, [wrap(np.asarray(w[i, j]).copy()) for w in wholes]) for j in range(COUNT)]
+        for i in range(2)
     ]
     flat = [r for row in rows for r in row]
     if any(len({o._array.shape for o in column}) > 1 for column in zip(*flat)):
@@ -119,14 +121,15 @@ def nested(op: type[Op], sample: Sample) -> None:
         given = [batch(batch(wrap(w.copy()), outer), inner) for w in wholes]
         try:
             outs = [unbatch(unbatch(o, inner), outer) for o in _called(op, sample, given)]
-        except GradError as problem:
-            assert op.name in _BY_VALUE, problem
+        except GradError:
+            if op.name not in _BY_VALUE:
+                raise
             return
     for k, got in enumerate(outs):
         want = np.stack([np.stack([rows[i][j][k]._array for j in range(COUNT)]) for i in range(2)])
-        assert got._array.shape == want.shape and np.allclose(got._array, want, rtol=1e-10, atol=1e-12, equal_nan=True), (
-            f"{op.name} {sample}: nested vmap and the loops differ"
-        )
+        assert got._array.shape == want.shape and np.allclose(
+            got._array, want, rtol=1e-10, atol=1e-12, equal_nan=True
+        ), f"{op.name} {sample}: nested vmap and the loops differ"
 
 
 def batched_pullback(op: type[Op], sample: Sample) -> None:
@@ -145,9 +148,7 @@ def batched_pullback(op: type[Op], sample: Sample) -> None:
         grad(outs, inputs, [wrap(np.asarray(c[i]).copy()) for c in cots], retain_graph=True, allow_unused=True)
         for i in range(COUNT)
     ]
-    together = grad(
-        outs, inputs, [wrap(c) for c in cots], retain_graph=True, allow_unused=True, is_grads_batched=True
-    )
+    together = grad(outs, inputs, [wrap(c) for c in cots], retain_graph=True, allow_unused=True, is_grads_batched=True)
     for got, column in zip(together, zip(*rows), strict=True):
         assert (got is None) == (column[0] is None), f"{op.name} {sample}: a batched gradient is None"
         if got is not None:
@@ -175,14 +176,13 @@ def forward(op: type[Op], sample: Sample) -> None:
     try:
         grads = grad([outs[i] for i in live], inputs, [wrap(cots[i]) for i in live], allow_unused=True)
     except DtypeError:
-        assert any(a.dtype.kind == "c" for a in arrays)
+        if not any(a.dtype.kind == "c" for a in arrays):
+            raise
         return
     directions = {id(t): _random(t._array, rng) for t in inputs}
     backward = sum(_dot(directions[id(t)], g._array) for t, g in zip(inputs, grads) if g is not None)
     with level() as own:
-        duals = [
-            DualTensor(t.detach(), wrap(directions[id(t)].copy()), own) if t.requires_grad else t for t in given
-        ]
+        duals = [DualTensor(t.detach(), wrap(directions[id(t)].copy()), own) if t.requires_grad else t for t in given]
         results = _called(op, sample, duals)
         total = 0.0
         for i in live:
@@ -227,4 +227,4 @@ def complex_sample(op: type[Op], sample: Sample) -> Sample | None:
     return Sample(tuple(map(turn, sample.args)), {k: turn(v) for k, v in sample.kwargs.items()})
 
 
-__all__ = ["arrays_of", "batched", "batched_pullback", "nested", "complex_sample", "forward"]
+__all__ = ["arrays_of", "batched", "batched_pullback", "complex_sample", "forward", "nested"]
