@@ -1,4 +1,4 @@
-"""Batch rules of single ops: views, movements, indices, products, convolutions, and more that a loop is too slow for."""
+"""Batch rules of single ops: views, movements, indices, products, convolutions: whatever a loop is too slow for."""
 
 from __future__ import annotations
 
