@@ -11,11 +11,7 @@ from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-<<<<<<< HEAD
 from . import engine, told
-=======
-from . import engine
->>>>>>> func
 
 transformed: Any = None
 """What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""

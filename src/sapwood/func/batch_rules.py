@@ -473,6 +473,7 @@ _MADE: dict[str, Rule | None] = {
     "im2col": _FOLDED, "col2im": _FOLDED, "max_unpool": images("indices"), "pixel_shuffle": same,
     "pixel_unshuffle": same, "channel_shuffle": _FOLDED, "gather_image": images("indices"),
 }  # fmt: skip
+ops.complete()
 unknown = set(_MADE) - set(registry)
 assert not unknown, f"batch rules for ops that do not exist: {sorted(unknown)}"
 RULES.update({name: rule for name, rule in _MADE.items() if rule is not None})
