@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import weakref
 from functools import partial
+from sys import _getframe as getframe
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from .errors import GradError, OverwrittenError
-from .origin import here
+from .origin import of_frame
 from .state import last, next_seq
 
 Array = ndarray[Any, Any]
@@ -85,11 +86,11 @@ def stamp(tensor: Any, op: str) -> None:
         record = entry[0]
     record.version += 1
     record.op = op
-    last.write = record.seq = next_seq()
+    last.write = record.seq = seq = next_seq()
     writes = record.writes
-    writes.append((record.seq, op, here()))
-    if len(writes) > _REMEMBERED:
+    if len(writes) == _REMEMBERED:
         del writes[0]
+    writes.append((seq, op, of_frame(getframe(1))))
 
 
 def stamp_of(array: Array) -> Record | None:

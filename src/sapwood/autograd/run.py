@@ -13,7 +13,6 @@ from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
 from . import engine, told
 
-
 transformed: Any = None
 """What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""
 

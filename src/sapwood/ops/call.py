@@ -23,7 +23,7 @@ from numpy import asarray, ndarray
 from .. import alias, cuts, origin
 from ..dtypes import F32, F64
 from ..node import LEAF, Node
-from ..state import get_mode, next_seq
+from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
 from . import slow as slow_path
 from .declare import REQUIRED, Op, differentiable, input_names, todo
@@ -39,6 +39,8 @@ _COMMON = {
     "get_mode": get_mode,
     "next_seq": next_seq,
     "LEAF": LEAF,
+    "PACKING": GRAD | PACK,
+    "observed": slow_path.observed,
     "F32": F32,
     "F64": F64,
     "slow": slow_path.slow,
@@ -346,7 +348,8 @@ def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list
             if record and n in can:
                 out += [f"        {n}_n = None"]
         out += ["    else:", *(arrays if n == first else []), f"        {fall}"]
-    out += ["    mode_ = get_mode()", "    if mode_ > 1:", f"        {fall}"]
+    # Saved-tensor hooks change only what a recorded node keeps, so that they do not leave the flat path.
+    out += ["    mode_ = get_mode()", "    if mode_ > 1 and mode_ != PACKING:", f"        {fall}"]
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
         out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
@@ -434,6 +437,7 @@ def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
     if lines:
         out += _ORIGIN_LINES
     out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
+    out += ["            if mode_ > 1:", "                observed(node_, mode_)"]
     if op.view:
         out += [f"            register_view(t_, {names[0]})"]
     return [*out, "            return t_"]
