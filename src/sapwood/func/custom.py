@@ -186,7 +186,7 @@ def _generated(cls: Any, values: Any, batched: Any, kwargs: Any, own: Level) -> 
                         if b:
                             g = unbatch(g, here)
                         elif has(g, here):
-                            g = unbatch(g, here).sum(0)  # type: ignore[attr-defined]
+                            g = unbatch(g, here).sum(0)
                     results.append(g)
             return tuple(results)
 
