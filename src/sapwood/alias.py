@@ -90,7 +90,7 @@ def stamp(tensor: Any, op: str) -> None:
     writes = record.writes
     if len(writes) == _REMEMBERED:
         del writes[0]
-    writes.append((seq, op, of_frame(getframe(1))))
+    writes.append((seq, op, of_frame(getframe(2))))
 
 
 def stamp_of(array: Array) -> Record | None:
