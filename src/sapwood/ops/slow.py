@@ -21,7 +21,7 @@ from ..node import LEAF, Output
 from ..origin import of_frame
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
-from .declare import Op, differentiable, input_names, todo
+from .declare import Op, differentiable, input_names
 from .out import into
 from .returns import return_type
 
@@ -370,8 +370,6 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
         node.saved = tuple(
             tuple(values[w] for w in ws) if wanted[n] else None if ws else () for n, ws in zip(names, op.wants)
         )
-    if todo in op.vjps:
-        node.saved = tuple(() for _ in names)
     _refuse_inference(op, inputs, node)
     mode = get_mode()
     if mode & (PACK | ANOMALY):
