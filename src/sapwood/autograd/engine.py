@@ -23,7 +23,6 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, ShapeError
 from ..node import Freed, Node, Output
-from ..origin import here
 from ..state import ANOMALY, GRAD, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from .saved import as_tensors, readable
@@ -54,6 +53,7 @@ def run(
     keep: bool = False,
     wanted: list[Any] | None = None,
     hooks: bool = True,
+    origin: Any = None,
 ) -> dict[Any, Any]:
     """Send gradients from the roots back through the graph.
 
@@ -63,6 +63,7 @@ def run(
         keep: leave saved values in place for another pass.
         wanted: edges whose gradients to return; nothing else is visited.
         hooks: run the hooks of wanted leaves (accumulating their gradients runs them otherwise).
+        origin: the user's line that asked for the pass, for the error of a second one.
 
     Returns:
         The gradients of the `wanted` edges that were reached; without `wanted`, of the leaves.
@@ -85,7 +86,7 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
-    freed = None if keep else Freed(here(), next_seq())
+    freed = None if keep else Freed(origin, next_seq())
     anomaly = bool(mode.get() & (ANOMALY | GUARD))
     unusual = create or anomaly or wanted is not None or bool(alias.moved)
     while heap:

@@ -8,6 +8,7 @@ fails; outputs are wrapped, recorded, and copied into `out=` where that was give
 from __future__ import annotations
 
 from functools import cache
+from sys import _getframe as getframe
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output
-from ..origin import here
+from ..origin import of_frame
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names
@@ -355,7 +356,7 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
-    node.origin = here()
+    node.origin = of_frame(getframe(3))
     if len(edges) == len(names):
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:
