@@ -18,16 +18,20 @@ from .saved import Packed, PackedValue, as_tensor
 
 _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hooks", default=())
 
+_disabled: ContextVar[str | None] = ContextVar("sapwood_saved_hooks_disabled", default=None)
+
 
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
         rare(node)["traceback"] = traceback.extract_stack()[:-4]
     if word & PACK and node.saves:
-        pack, unpack = _hooks.get()[-1]
-        if isinstance(pack, str):
-            raise GradError(f"saved_tensors_hooks: they are disabled here: {pack}")
-        _pack(node, pack, unpack)
+        _pack(node, *_hooks.get()[-1])
+
+
+def innermost() -> tuple[Any, Any] | None:
+    """Return the saved-tensor hooks that apply here and now."""
+    return _hooks.get()[-1] if get_mode() & PACK else None
 
 
 def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
@@ -40,7 +44,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
         word = get_mode()
         token = mode.set(word & ~PACK)
         try:
-            return PackedValue(pack(tensor.detach() if tensor.grad_fn is node else tensor))
+            return PackedValue(pack(tensor.detach() if tensor.grad_fn is node else tensor), unpack)
         finally:
             mode.reset(token)
 
@@ -48,8 +52,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
         tuple(
             None if values is None else tuple(packed(n, v) for n, v in zip(names_, values))
             for names_, values in zip(node.wants, node.saved)
-        ),
-        unpack,
+        )
     )
 
 
@@ -66,7 +69,9 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
         self._tokens: list[Any] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
+        if (why := _disabled.get()) is not None:
+            raise GradError(f"saved_tensors_hooks: they are disabled here: {why}")
         hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))
         self._tokens.append((hooks, mode.set(get_mode() | PACK)))
 
@@ -78,9 +83,15 @@ class saved_tensors_hooks:
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Raise `error_message` if anything is saved through hooks inside."""
-    token = _hooks.set((*_hooks.get(), (error_message, None)))
+    """Raise `error_message` when saved-tensor hooks are entered inside.
+
+    Raises:
+        GradError: hooks are active already.
+    """
+    if _hooks.get():
+        raise GradError(f"disable_saved_tensors_hooks: hooks are active here already: {error_message}")
+    token = _disabled.set(error_message)
     try:
         yield
     finally:
-        _hooks.reset(token)
+        _disabled.reset(token)

@@ -298,7 +298,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
         out += _record_lines(op, [n for n in names if n in can])
     out += ["    t_._node = None"]
     if op.view:
-        out += [f"    register_view(t_, {first}, '' if mode_ or {first}._node is None else 'no_grad')"]
+        out += [f"    register_view(t_, {first}, '' if mode_ else 'no_grad')"]
     out += ["    return t_"]
     return out
 

@@ -73,7 +73,7 @@ def _put_in_place(
 ) -> Tensor:
     """Write values over the tensor's elements at the indices, and record it."""
     recording = bool(get_mode() & GRAD)
-    alias.check_writable(self, name, recording)
+    alias.check_writable(self, name, recording, takes=values._node is not None)
     if values.dtype is not self.dtype:
         raise DtypeError(
             f"{name}: the values are {values.dtype.name}, the tensor is {self.dtype.name}; convert the values first"

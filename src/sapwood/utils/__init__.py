@@ -7,6 +7,6 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    if name == "data":
-        return importlib.import_module(".data", __name__)
+    if name in ("data", "hooks"):
+        return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'sapwood.utils' has no attribute {name!r}")
