@@ -16,7 +16,7 @@ def main() -> list[float]:
     criterion = nn.MSELoss()
     losses = []
     model.train()
-    for epoch in range(10):
+    for epoch in range(20):
         total = 0.0
         for xb, yb in loader:
             optimizer.zero_grad()

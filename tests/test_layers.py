@@ -14,7 +14,7 @@ import sapwood
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
     {"errors", "dtypes", "device", "state", "hook", "kernels"},
-    {"node", "alias", "interop", "tensor", "printing"},
+    {"node", "alias", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "nn", "utils", "serialize"},
     {"optim", "viz", "compat", "graph", "export"},

@@ -10,51 +10,117 @@ import sys
 import warnings
 from typing import Any
 
-from . import autograd, ops, random
+from . import autograd as autograd
+from . import ops as ops
+from . import random as random
 from .autograd.mode import (
-    enable_grad,
-    inference_mode,
-    is_grad_enabled,
-    is_inference_mode_enabled,
-    no_grad,
-    set_grad_enabled,
+    enable_grad as enable_grad,
 )
-from .device import device
+from .autograd.mode import (
+    inference_mode as inference_mode,
+)
+from .autograd.mode import (
+    is_grad_enabled as is_grad_enabled,
+)
+from .autograd.mode import (
+    is_inference_mode_enabled as is_inference_mode_enabled,
+)
+from .autograd.mode import (
+    no_grad as no_grad,
+)
+from .autograd.mode import (
+    set_grad_enabled as set_grad_enabled,
+)
+from .device import device as device
 from .dtypes import (
-    bfloat16,
-    bool_,
-    complex64,
-    complex128,
-    dtype,
-    finfo,
-    float16,
-    float32,
-    float64,
-    get_default_dtype,
-    iinfo,
-    int8,
-    int16,
-    int32,
-    int64,
-    promote_types,
-    set_default_dtype,
-    uint8,
-    uint16,
-    uint32,
-    uint64,
+    bfloat16 as bfloat16,
 )
-from .printing import set_printoptions
+from .dtypes import (
+    bool_ as bool_,
+)
+from .dtypes import (
+    complex64 as complex64,
+)
+from .dtypes import (
+    complex128 as complex128,
+)
+from .dtypes import (
+    dtype as dtype,
+)
+from .dtypes import (
+    finfo as finfo,
+)
+from .dtypes import (
+    float16 as float16,
+)
+from .dtypes import (
+    float32 as float32,
+)
+from .dtypes import (
+    float64 as float64,
+)
+from .dtypes import (
+    get_default_dtype as get_default_dtype,
+)
+from .dtypes import (
+    iinfo as iinfo,
+)
+from .dtypes import (
+    int8 as int8,
+)
+from .dtypes import (
+    int16 as int16,
+)
+from .dtypes import (
+    int32 as int32,
+)
+from .dtypes import (
+    int64 as int64,
+)
+from .dtypes import (
+    promote_types as promote_types,
+)
+from .dtypes import (
+    set_default_dtype as set_default_dtype,
+)
+from .dtypes import (
+    uint8 as uint8,
+)
+from .dtypes import (
+    uint16 as uint16,
+)
+from .dtypes import (
+    uint32 as uint32,
+)
+from .dtypes import (
+    uint64 as uint64,
+)
+from .ops.create import tensor as tensor
+from .printing import set_printoptions as set_printoptions
 from .random import (
-    Generator,
-    default_generator,
-    get_rng_state,
-    initial_seed,
-    manual_seed,
-    seed,
-    set_rng_state,
+    Generator as Generator,
+)
+from .random import (
+    default_generator as default_generator,
+)
+from .random import (
+    get_rng_state as get_rng_state,
+)
+from .random import (
+    initial_seed as initial_seed,
+)
+from .random import (
+    manual_seed as manual_seed,
+)
+from .random import (
+    seed as seed,
+)
+from .random import (
+    set_rng_state as set_rng_state,
 )
 from .tensor import Parameter as _Parameter
-from .tensor import Size, Tensor
+from .tensor import Size as Size
+from .tensor import Tensor as Tensor
 
 __version__ = "0.1.0"
 
@@ -98,10 +164,15 @@ def __getattr__(name: str) -> Any:
         except ModuleNotFoundError as problem:
             if problem.name != f"{__name__}.{name}":
                 raise
+    if not name.startswith("__"):
+        ops.complete()
+        if name in globals():
+            return globals()[name]
     raise AttributeError(f"module 'sapwood' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
+    ops.complete()
     return sorted(n for n in {*globals(), *_LAZY} if not n.startswith("_") or n == "__version__")
 
 

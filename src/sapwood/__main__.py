@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     commands = parser.add_subparsers(dest="command", required=True)
     demo = commands.add_parser("demo", help="print a graph, train a small network on handwritten digits, draw both")
     demo.add_argument("--out", default="out", help="folder for the pictures (default: out)")
-    demo.add_argument("--epochs", type=int, default=8, help="passes over the training images (default: 8)")
+    demo.add_argument("--epochs", type=int, default=10, help="passes over the training images (default: 10)")
     demo.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
     ops = commands.add_parser("ops", help="list the declared ops")
     ops.add_argument("pattern", nargs="?", default="", help="only names that contain this")
@@ -26,9 +26,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _list_ops(pattern: str) -> int:
-    from .ops.declare import registry
+    from . import ops
 
-    for name, op in sorted(registry.items()):
+    ops.complete()
+    for name, op in sorted(ops.registry.items()):
         if pattern in name:
             print(f"{name:32s}{op.kind:14s}{(op.__doc__ or '').strip().splitlines()[0]}")
     return 0

@@ -18,7 +18,7 @@ from sapwood.utils.data import DataLoader, TensorDataset
 from .viz import draw, graph_text
 
 
-def run(out: str = "out", epochs: int = 8, seed: int = 0) -> int:
+def run(out: str = "out", epochs: int = 10, seed: int = 0) -> int:
     """Run the whole demonstration; return 0 if the network reached 97 % on the test images."""
     begin = time.perf_counter()
     folder = Path(out)
@@ -101,8 +101,8 @@ def fit(train: TensorDataset, epochs: int, seed: int) -> tuple[nn.Module, list[f
     """Train the network; return it and the loss of every step."""
     torch.manual_seed(seed)
     model = network()
-    loader = DataLoader(train, batch_size=64, shuffle=True)
-    optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
+    loader: DataLoader[Any] = DataLoader(train, batch_size=32, shuffle=True)
+    optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     criterion = nn.CrossEntropyLoss()
     losses: list[float] = []
     model.train()
@@ -113,12 +113,12 @@ def fit(train: TensorDataset, epochs: int, seed: int) -> tuple[nn.Module, list[f
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
-            progress(epoch, epochs, step, len(loader), losses[-1])
+            progress(epoch, epochs, step, len(loader), sum(losses[-step:]) / step)
     return model, losses
 
 
 def progress(epoch: int, epochs: int, step: int, steps: int, loss: float) -> None:
-    """Draw the progress bar of one epoch, on one line where the output is a terminal."""
+    """Draw the progress bar of one epoch with its mean loss, on one line where the output is a terminal."""
     last = step == steps
     if not (sys.stdout.isatty() or last):
         return

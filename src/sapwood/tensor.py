@@ -20,6 +20,7 @@ from .device import CPU, device
 from .dtypes import dtype
 from .errors import DtypeError, GradError, ShapeError
 from .hook import RemovableHandle, add_hook
+from .installed import Installed
 from .interop import Interop
 from .node import LEAF, Node, Output, as_function, leaf_rare, rare
 from .state import GRAD, get_mode
@@ -50,7 +51,7 @@ class Size(tuple[int, ...]):
         return Size, (tuple(self),)
 
 
-class Tensor(Interop):
+class Tensor(Installed, Interop):
     """A multi-dimensional array of one dtype that can be part of a computation graph.
 
     `Tensor(sequence)` makes a tensor of the default floating-point type, `Tensor(2, 3)` an uninitialised one of that

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import sapwood  # noqa: F401 - declares the ops
+import sapwood
 from sapwood.ops.declare import differentiable, registry, todo
 from sapwood.testing import laws
 
+sapwood.ops.complete()
 OPS = sorted(registry)
 DIFFERENTIABLE = [n for n in OPS if differentiable(registry[n]) and todo not in registry[n].vjps]
 SMOOTH = [n for n in DIFFERENTIABLE if registry[n].smooth]

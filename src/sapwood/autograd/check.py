@@ -129,10 +129,9 @@ def _outputs(func: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Tensor, 
 
 
 def _random_like(rng: np.random.Generator, a: Array) -> Array:
-    values = rng.standard_normal(a.shape)
-    return (
-        (values + 1j * rng.standard_normal(a.shape)).astype(a.dtype) if a.dtype.kind == "c" else values.astype(a.dtype)
-    )
+    parts = rng.standard_normal((2, *a.shape))
+    values = parts[0] + 1j * parts[1] if a.dtype.kind == "c" else parts[0]
+    return np.asarray(values).astype(a.dtype)
 
 
 def _check_pair(

@@ -43,9 +43,9 @@ class FunctionNode(Node):
         "__dict__",
         "_dirty",
         "_fixed",
+        "_live",
         "_materialize",
         "_non_differentiable",
-        "_live",
         "_made",
         "_tensors",
         "_to_save",
@@ -66,6 +66,8 @@ class FunctionNode(Node):
         self._non_differentiable: tuple[Any, ...] = ()
         self._materialize = True
         self._tensors: tuple[bool, ...] = ()
+        self._fixed: tuple[Any, ...] = ()
+        self._live: tuple[bool, ...] = ()
         self.needs_input_grad: tuple[bool, ...] = ()
 
     # -- what forward may call --------------------------------------------------------------------------------------
@@ -423,7 +425,8 @@ def _edges(node: FunctionNode, results: list[Any], live: list[bool]) -> tuple[An
         return (node,)
     node.shape = tuple(r._array.shape if ok else () for r, ok in zip(results, live))
     node.dtype = tuple(r._array.dtype if ok else None for r, ok in zip(results, live))
-    node.__class__ = _several(type(node), len(results))
+    recorded: Any = type(node)
+    node.__class__ = _several(recorded, len(results))
     edges = tuple(
         Output(node, i, r._array.shape, r._array.dtype) if ok else None for i, (r, ok) in enumerate(zip(results, live))
     )

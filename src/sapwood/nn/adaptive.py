@@ -84,8 +84,8 @@ class AdaptiveLogSoftmaxWithLoss(Module):
             raise RuntimeError(
                 f"AdaptiveLogSoftmaxWithLoss: {input_.size(0)} inputs and {target_.size(0)} targets do not fit together"
             )
-        x: Any = input_ if target_.dim() else input_.unsqueeze(0)  # type: ignore[attr-defined]
-        target: Any = target_ if target_.dim() else target_.unsqueeze(0)  # type: ignore[attr-defined]
+        x: Any = input_ if target_.dim() else input_.unsqueeze(0)
+        target: Any = target_ if target_.dim() else target_.unsqueeze(0)
         if bool(((target < 0) | (target >= self.n_classes)).any()):
             raise RuntimeError(f"AdaptiveLogSoftmaxWithLoss: targets must lie in [0, {self.n_classes - 1}]")
         # The head knows the frequent classes and, in the places after them, the clusters of the others.
@@ -122,6 +122,6 @@ class AdaptiveLogSoftmaxWithLoss(Module):
         found: Any = self.head(input).argmax(dim=1)
         rare = found >= self.shortlist_size
         if bool(rare.any()):
-            found[rare] = self.log_prob(input[rare]).argmax(dim=1)  # type: ignore[index,attr-defined]
+            found[rare] = self.log_prob(input[rare]).argmax(dim=1)
         out: Tensor = found
         return out

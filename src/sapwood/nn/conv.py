@@ -362,7 +362,7 @@ class _LazyConv(LazyModuleMixin, _ConvNd):
         ends = (self.out_channels, self.in_channels // self.groups)
         if self.transposed:
             ends = (self.in_channels, self.out_channels // self.groups)
-        self.weight.materialize((*ends, *self.kernel_size))  # type: ignore[attr-defined]
+        self.weight.materialize((*ends, *self.kernel_size))
         if self.bias is not None:
             self.bias.materialize((self.out_channels,))
         self.reset_parameters()

@@ -108,7 +108,7 @@ class Converted(Traversed):
                 grad.detach_()
             else:
                 grad.requires_grad_(False)
-            grad.zero_()  # type: ignore[attr-defined]
+            grad.zero_()
 
 
 def _target(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

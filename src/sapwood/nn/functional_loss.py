@@ -191,7 +191,7 @@ def _smooth(log: Tensor, target: Tensor, weight: Maybe, reduction: str, ignore_i
     """Return the loss against every class at once, where the target is not ignored."""
     dim = 0 if log.dim() < 2 else 1
     terms = -ops.sum(log if weight is None else log * _over_classes(weight, log.dim()), dim)
-    ignored = target == ignore_index
+    ignored = target.eq(ignore_index)
     terms = ops.masked_fill(terms, ignored, 0.0)
     if reduction != "mean":
         return reduced(terms, reduction)

@@ -102,9 +102,9 @@ class LazyLinear(LazyModuleMixin, Linear):
         """Take `in_features` from the input and draw the parameters."""
         if self.has_uninitialized_params():
             self.in_features = input.shape[-1]
-            self.weight.materialize((self.out_features, self.in_features))  # type: ignore[attr-defined]
+            self.weight.materialize((self.out_features, self.in_features))
             if self.bias is not None:
-                self.bias.materialize((self.out_features,))  # type: ignore[attr-defined]
+                self.bias.materialize((self.out_features,))
             self.reset_parameters()
         if self.in_features == 0:
             self.in_features = self.weight.shape[-1]

@@ -199,7 +199,7 @@ class CrossMapLRN2d(_AcrossChannels):
         if input.dim() != 4:
             raise ValueError(f"CrossMapLRN2d: an input of 4 dimensions is expected, got {input.dim()}")
         before = (self.size - 1) // 2 + 1
-        padded: Any = F.pad(input * input, (0, 0, 0, 0, before - 1, before - 1))  # type: ignore[operator]
+        padded: Any = F.pad(input * input, (0, 0, 0, 0, before - 1, before - 1))
         channels = input.size(1)
         total = sum(padded[:, i : i + channels] for i in range(2 * before - 1))
         out: Tensor = input * (total * (self.alpha / self.size) + self.k) ** -self.beta

@@ -45,7 +45,7 @@ class _Table(Module):
     def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with no_grad():
-                self.weight[self.padding_idx].fill_(0)  # type: ignore[index]
+                self.weight[self.padding_idx].fill_(0)
 
 
 def _check_table(name: str, embeddings: Tensor) -> tuple[int, int]:

@@ -204,7 +204,7 @@ class Stateful(Converted):
         if not is_lazy(own):
             # Values saved before 0-dim tensors existed come as one-element vectors.
             if own.dim() == 0 and value.dim() == 1 and value.numel() == 1:
-                value = value[0]  # type: ignore[index]
+                value = value[0]
             if value.shape != own.shape:
                 return f"shapes differ: the module has {tuple(own.shape)}, the state {tuple(value.shape)}"
         try:

@@ -5,32 +5,17 @@ Formulas refer to ops as `ops.<name>`, so families need not import each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import importlib
+import sys
 from typing import Any
 
 from . import (
-    activation,
-    activation_inplace,
-    activation_more,
-    activation_slope,
-    adaptive,
     arith,
-    attention,
-    batch_norm,
     bitwise,
     cast,
-    columns,
     compare,
     complex_parts,
-    conv,
     create,
-    ctc,
-    difference,
-    distance,
-    dropout,
-    einsum,
-    embedding,
-    embedding_bag,
     expanding,
     extrema,
     extreme,
@@ -38,65 +23,64 @@ from . import (
     index_write,
     indexing,
     join,
-    loss,
-    loss_margin,
-    loss_more,
     mask,
     math,
     matmul,
     matmul_rank,
     matrix_view,
     movement,
-    norm,
-    number,
-    ordering,
     overwrite,
-    pad,
-    padding,
-    place,
-    pool,
     power,
     products,
     query,
     ranges,
-    rank,
     reduce,
     rounding,
     sample,
-    scan,
-    scattering,
-    search,
     slices,
     slicing,
-    softmax,
-    special_math,
     splitting,
-    statistic,
     strided,
     truth,
-    upsample,
-    vector_norm,
     view_inplace,
     views,
-    vision,
-    window,
 )
 from .declare import public as public
 from .declare import registry as registry
 from .fill import zeros_of as zeros_of
-from .install import install
+from .install import install, place_holders
+from .later import METHODS
 
-install()
+_complete = False
 
 
-def __getattr__(name: str) -> Callable[..., Any]:
-    if name in public:
-        return public[name]
-    if name in registry:
-        return registry[name].call
+def complete() -> None:
+    """Load the families that were left for later; from then on every op is in `registry`."""
+    global _complete
+    if not _complete:
+        _complete = True
+        for family in METHODS:
+            importlib.import_module("." + family, __name__)
+        _publish()
+
+
+def _publish() -> None:
+    """Install the methods of the families loaded so far and name their functions here."""
+    install()
+    # A family may be called like an op in it (matmul); the name in this package is the op's.
+    globals().update({n: o.call for n, o in registry.items()})
+    globals().update(public)
+    package = sys.modules["sapwood"].__dict__
+    package.update({n: f for n, f in public.items() if n not in package})
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("__") and not _complete:
+        complete()
+        if name in globals():
+            return globals()[name]
     raise AttributeError(f"sapwood.ops has no op {name!r}")
 
 
-# A family may be called like an op in it (matmul); the name in this package is the op's.
-globals().update({n: o.call for n, o in registry.items()})
-globals().update(public)
+_publish()
+place_holders(METHODS, complete)

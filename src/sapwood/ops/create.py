@@ -16,7 +16,6 @@ from .declare import composite
 from .values import Array, as_type, check_place, element_type, leaf, new_array, shared
 
 
-
 @composite
 def tensor(
     data: Any,

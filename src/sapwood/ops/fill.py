@@ -12,7 +12,7 @@ from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
 from .declare import Movement, composite, op, registry
-from .slow import write_out
+from .out import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..tensor import Tensor
 from .call import inplace_of, method_of, operator_of
 from .declare import methods, registry
@@ -58,3 +61,20 @@ def _in_place_operator(dunder: str, name: str) -> None:
     if dunder in methods or name not in registry or not registry[name].inplace:
         return
     setattr(Tensor, dunder, operator_of(registry[name], dunder))
+
+
+def place_holders(later: dict[str, str], load: Callable[[], None]) -> None:
+    """Give Tensor the methods of families that are not loaded yet: the first call loads them and calls the real one."""
+    for names in later.values():
+        for name in names.split():
+            if name not in Tensor.__dict__:
+                setattr(Tensor, name, _place_holder(name, load))
+
+
+def _place_holder(name: str, load: Callable[[], None]) -> Callable[..., Any]:
+    def method(self: Tensor, *args: Any, **kwargs: Any) -> Any:
+        load()
+        return getattr(self, name)(*args, **kwargs)
+
+    method.__name__ = name
+    return method

@@ -12,8 +12,8 @@ from ..alias import overlaps_itself
 from ..errors import DimError, DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .declare import Movement, composite, op
+from .out import write_out
 from .sizes import ints, one_dim, one_int, some_dims
-from .slow import write_out
 from .views import ORDERS, in_order
 
 

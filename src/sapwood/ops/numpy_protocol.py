@@ -8,6 +8,7 @@ here answers, and where there is none, an error.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +19,7 @@ from .. import ops as _package
 from ..errors import ArgumentError, DtypeError, GradError
 from ..tensor import Tensor, wrap
 from .declare import public, registry
-from .slow import write_out
+from .out import write_out
 
 ops: Any = _package
 _ufuncs: dict[Any, Any] = {}
@@ -51,6 +52,7 @@ _UFUNC_NAMES = {
 def _of_ufunc(ufunc: Any) -> Any:
     """Return the public function that stands for a ufunc, None if there is none."""
     if not _ufuncs:
+        sys.modules["sapwood.ops"].complete()
         for op in registry.values():
             for known in op.numpy:
                 _ufuncs[known] = op.call

@@ -15,7 +15,7 @@ from ..tensor import check_dim
 from .conv import widened
 from .declare import Plain, composite, op
 from .matmul import addmm, check_dtypes, mm
-from .slow import write_out
+from .out import write_out
 
 
 def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any:

@@ -332,7 +332,7 @@ def into(result: Any, out: Any) -> Any:
     """Return `result`, or `out` after copying it there, for compositions that take `out=`."""
     if out is None:
         return result
-    from .slow import write_out
+    from .out import write_out
 
     write_out("out", out, result._array)
     return out

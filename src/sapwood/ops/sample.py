@@ -19,8 +19,9 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import composite
 from .fill import deliver, like_array
+from .out import write_out
 from .overwrite import forgetting, overwrite
-from .slow import is_differentiable, write_out
+from .slow import is_differentiable
 from .values import Array, check_place, integer, leaf, number, sequence_size, size_of
 
 

@@ -21,6 +21,7 @@ from ..node import LEAF, Output, rare
 from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
+from .out import into
 from .returns import return_type
 
 NUMBERS = (bool, int, float, complex)
@@ -44,7 +45,7 @@ def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any
     attrs = canonical(op, arrays, attrs)
     result = evaluate(op, arrays, attrs, inputs)
     if out is not None:
-        return _into(op, inputs, result, out)
+        return into(op, flat, result, out)
     return finish(op, inputs, arrays, attrs, result)
 
 
@@ -462,69 +463,3 @@ def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:
                 f"{op.name}: {n} is an inference tensor, which cannot be saved for backward; use {n}.clone() outside "
                 "inference_mode to get an ordinary tensor"
             )
-
-
-def _into(op: type[Op], inputs: Any, result: Any, out: Any) -> Any:
-    """Copy a result into the tensors given as `out=`.
-
-    Raises:
-        GradError: an input or `out` requires grad: what is written into `out` is not recorded.
-        DtypeError: the result cannot be held by `out` without loss of category.
-    """
-    recording = get_mode() & GRAD
-    if recording and any(isinstance(x, Tensor) and x._node is not None for x in _flatten(op, inputs)):
-        raise GradError(f"{op.name}: with out= nothing is recorded, but an input requires grad; detach it or drop out=")
-    outs = (out,) if isinstance(out, Tensor) else tuple(out)
-    results = (result,) if not (op.outs or op.many) else tuple(result)
-    if len(outs) != len(results):
-        raise ArgumentError(f"{op.name}: out must hold {len(results)} tensors, got {len(outs)}")
-    for o, r in zip(outs, results):
-        if op.kind == "movement":
-            _refuse_overlap(op, inputs, o)
-        elif isinstance(o, Tensor) and o._array.shape == np.shape(r):
-            _refuse_partial_overlap(op, inputs, o)
-        write_out(op.name, o, asarray(r))
-    return out if isinstance(out, Tensor) else return_type(op)(outs) if op.outs else tuple(outs)
-
-
-def _refuse_overlap(op: type[Op], inputs: Any, out: Any) -> None:
-    """Raise if `out` shares memory with an input: elements move, so they would be read after they were written."""
-    for x in _flatten(op, inputs):
-        if (
-            isinstance(x, Tensor)
-            and isinstance(out, Tensor)
-            and (x is out or np.may_share_memory(x._array, out._array))
-        ):
-            raise ShapeError(f"{op.name}: out shares memory with an input; pass a tensor of its own")
-
-
-def _refuse_partial_overlap(op: type[Op], inputs: Any, out: Any) -> None:
-    for x in _flatten(op, inputs):
-        if isinstance(x, Tensor) and x is not out and alias.partly_overlap(out._array, x._array):
-            raise ShapeError(f"{op.name}: out lies partly in the memory of an input; pass a tensor of its own")
-
-
-def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
-    """Put `result` into the tensor `out`, resizing it if its shape differs."""
-    if not isinstance(out, Tensor):
-        raise ArgumentError(f"{name}: out must be a tensor, got {type(out).__name__}")
-    if get_mode() & GRAD and out._node is not None:
-        raise GradError(f"{name}: out requires grad, and what is written into it is not recorded; pass a plain tensor")
-    if alias.overlaps_itself(out._array):
-        raise ShapeError(f"{name}: several elements of out share one memory location (it was expanded); clone it first")
-    source, target = dtypes.of_numpy(result.dtype), out.dtype
-    if source.category > target.category:
-        raise DtypeError(f"{name}: the result is {source.name} and cannot be written into out of type {target.name}")
-    if out._array.shape != result.shape:
-        if out._array.size:
-            import warnings
-
-            warnings.warn(
-                f"{name}: out has shape {out._array.shape} and is resized to {result.shape}; pass an out of the right "
-                "shape, or empty it first with out.resize_(0)",
-                UserWarning,
-                stacklevel=4,
-            )
-        out._array = np.empty(result.shape, out._array.dtype)
-    out._array[...] = result
-    alias.stamp(out, name)

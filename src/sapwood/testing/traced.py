@@ -81,8 +81,8 @@ for _name in ("real", "imag"):
     setattr(Traced, _name, property(_operator(_name)))
 Traced.mT = property(lambda self: registry["transpose"].call(self, -2, -1))  # type: ignore[attr-defined]
 Traced.conj = _operator("conj")  # type: ignore[attr-defined]
-Traced.__neg__ = _operator("neg")  # type: ignore[attr-defined]
-Traced.__invert__ = _operator("bitwise_not")  # type: ignore[attr-defined]
+for _symbol, _name in {"neg": "neg", "invert": "bitwise_not"}.items():
+    setattr(Traced, f"__{_symbol}__", _operator(_name))
 Traced.__hash__ = object.__hash__  # type: ignore[method-assign]
 
 

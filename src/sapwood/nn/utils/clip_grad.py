@@ -60,7 +60,7 @@ def clip_grads_with_norm_(
     if not grads:
         return
     # Multiplying by 1 instead of branching: no value has to be read back.
-    factor = ops.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)  # type: ignore[operator]
+    factor = ops.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
     for g in grads:
         g.mul_(factor)
 

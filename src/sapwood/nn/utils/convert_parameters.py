@@ -12,7 +12,7 @@ from ...tensor import Tensor
 
 def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
     """Return the elements of all parameters, one after the other, as one vector."""
-    out: Tensor = ops.cat([p.reshape(-1) for p in parameters])  # type: ignore[attr-defined]
+    out: Tensor = ops.cat([p.reshape(-1) for p in parameters])
     return out
 
 

@@ -169,7 +169,7 @@ def pad_sequence(
     if padding_side not in ("right", "left"):
         raise ValueRangeError(f"pad_sequence: padding_side must be 'right' or 'left', got {padding_side!r}")
     if isinstance(sequences, Tensor):
-        sequences = sequences.unbind(0)  # type: ignore[attr-defined]
+        sequences = sequences.unbind(0)
     listed = list(sequences)
     if not listed:
         raise ValueRangeError("pad_sequence: at least one sequence is needed")
