@@ -104,14 +104,15 @@ def check_saved(node: Any) -> None:
     # What hooks packed is theirs to keep intact; the arrays beside it are checked.
     for names, saved in zip(node.wants, getattr(node.saved, "saved", node.saved)):
         for name, value in zip(names, saved or ()):
-            for array in value if type(value) is tuple else (value,):
-                if type(array) is ndarray:
-                    _check_intact(node, name, array)
+            check_intact(node, name, value)
 
 
-def _check_intact(node: Any, name: str, array: Array) -> None:
-    record = stamp_of(array)
-    if record is not None and record.seq > node.seq:
+def check_intact(node: Any, name: str, value: Any) -> None:
+    """Raise if one saved value, an array or a tuple of them, was written over since `node` saved it."""
+    for array in value if type(value) is tuple else (value,):
+        record = stamp_of(array) if type(array) is ndarray else None
+        if record is None or record.seq <= node.seq:
+            continue
         what = "its own result" if name in node.out_names else f"its argument {name!r}"
         raise OverwrittenError(
             f"backward: {node.name()} saved {what}, {array.dtype} {array.shape}, and {record.op} has written "
@@ -231,7 +232,7 @@ def check_writable(tensor: Any, op: str, recording: bool, *sources: Any, takes: 
                 )
     if tensor._inference and not get_mode() & INFERENCE:
         raise GradError(f"{op}: an inference tensor cannot be changed in place outside inference_mode; clone it first")
-    if recording and (takes or tensor._node is not None):
+    if recording and (takes or tensor.requires_grad):
         _check_graph(tensor, op, LEAF)
     for guard in guards:
         guard(tensor)

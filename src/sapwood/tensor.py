@@ -174,7 +174,10 @@ class Tensor(Installed, Interop):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to or through this tensor."""
-        return self._node is not None
+        if self._node is not None:
+            return True
+        base = self._base
+        return base is not None and base._node is not None and self.dtype.is_differentiable
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:

@@ -137,7 +137,9 @@ def retained(extra: dict[str, Any], g: Any, create: bool) -> None:
 def before(node: Any, g: Any, create: bool) -> Any:
     """Run the tensor hooks at a node or an output and keep the gradient where that was asked for."""
     extra = node.extra
-    if not isinstance(g, list) or type(node) is Output:
+    if type(node) is Output and g is None:
+        return g  # the node will tell its hooks, once
+    if not isinstance(g, list):
         g = tensor_hooks(extra, g, create)
         retained(extra, g, create)
     else:
@@ -200,9 +202,8 @@ def before_leaf(extra: dict[str, Any], g: Any, create: bool) -> Any:
 
 def after_leaf(leaf: Any, extra: dict[str, Any], g: Any, create: bool) -> None:
     """Run what must see a leaf after its gradient was accumulated."""
-    if g is not None:
-        for hook in tuple(extra.get("accumulated", {}).values()):
-            call(hook, (leaf,), False)
+    for hook in tuple(extra.get("accumulated", {}).values()):
+        call(hook, (leaf,), False)
     for hook in tuple(extra.get("post", {}).values()):
         call(hook, ((), (as_tensor(g, create),)), create)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from numpy import ndarray
 
+from ..alias import check_intact
 from ..errors import ArgumentError, GradError
 from ..node import Node, Output
 from ..state import GRAD, PACK, get_mode, mode, next_seq
@@ -222,7 +223,7 @@ def saved_value(node: Node, name: str) -> Any:
     """Return what `node` saved under `name`, None if no formula needed it.
 
     Raises:
-        GradError: backward has freed it.
+        GradError: backward has freed it, or it was written over since.
         AttributeError: nothing of that name is ever saved.
     """
     readable_or_freed(node)
@@ -230,6 +231,7 @@ def saved_value(node: Node, name: str) -> Any:
     for i, names in enumerate(node.wants):
         if name in names and saved[i] is not None:
             value = saved[i][names.index(name)]
+            check_intact(node, name, value)
             return as_tensor(node, name, _unpack(value))
     if any(name in names for names in node.wants) or name in node.inputs:
         return None

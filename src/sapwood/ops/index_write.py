@@ -147,6 +147,8 @@ def _write_plain(self: Tensor, key: Any, value: Any) -> bool:
         if value._node is not None or value._array.dtype is not a.dtype:
             return False
         value = value._array
+        if value.base is not None and alias.owner(value) is alias.owner(a):
+            return False
     elif not (kind in (float, int) and (a.dtype is F32 or a.dtype is F64)):
         return False
     keys = key if type(key) is tuple else (key,)
