@@ -241,3 +241,12 @@ def test_gradients_of_ops_stay_silent_about_infinities():
         warnings.simplefilter("error")
         (1 / x).log().backward()
     assert x.grad.isinf().item() or x.grad.isnan().item()
+
+
+def test_a_sum_passed_on_to_two_inputs_is_not_added_to_in_place():
+    x = leaf(1.0)
+    a, b = x * 1, x * 2
+    c = a * 5
+    y = a + b  # both receive the one array that holds the gradient of y, a sum
+    (y * 3 + y * 4 + c).sum().backward()
+    assert x.grad.item() == 26.0

@@ -92,6 +92,9 @@ def run(
         while heap:
             node = heappop(heap)[1]
             g = waiting.pop(node, None)
+            if owned:
+                # From here on it may be handed to several edges, or its id to another array.
+                owned.discard(id(g))
             saved = node.saved
             dtype = node.dtype
             vjps = node.vjps
