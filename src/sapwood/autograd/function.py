@@ -207,7 +207,7 @@ class FunctionNode(Node):
 
     def name(self) -> str:
         """Return the function's name with "Backward"."""
-        return "torch::autograd::Error" if self.function is Error else type(self).__name__
+        return type(self).__name__
 
     def __repr__(self) -> str:
         return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
@@ -440,42 +440,6 @@ def _several(cls: Any, outs: int) -> Any:
     return type(cls.__name__, (cls,), members)
 
 
-def once_differentiable(backward: Any) -> Any:
-    """Mark a backward whose result cannot be differentiated again: doing so raises instead of being wrong."""
-
-    @functools.wraps(backward)
-    def wrapped(ctx: Any, *grads: Any) -> Any:
-        word = get_mode()
-        token = mode.set(word & ~GRAD)
-        try:
-            results = backward(ctx, *grads)
-        finally:
-            mode.reset(token)
-        if not word & GRAD or not any(isinstance(g, Tensor) and g._node is not None for g in grads):
-            return results
-        several = isinstance(results, tuple)
-        barred = tuple(
-            Error.apply(r, *grads) if isinstance(r, Tensor) else r for r in (results if several else (results,))
-        )
-        return barred if several else barred[0]
-
-    return wrapped
-
-
-class Error(Function):
-    """Pass a value on and refuse to be differentiated."""
-
-    @staticmethod
-    def forward(ctx: Any, value: Tensor, *others: Tensor) -> Tensor:
-        return wrap(value._array.copy())
-
-    @staticmethod
-    def backward(ctx: Any, *grads: Any) -> Any:
-        raise GradError(
-            "once_differentiable: this backward is marked as differentiable once, and was differentiated again"
-        )
-
-
 class _Packed(PackedValue):
     """A saved tensor that hooks packed, with its place in the graph."""
 
@@ -486,20 +450,12 @@ class _Packed(PackedValue):
         self.place = place
 
 
-class InplaceFunction(Function):
-    """A base class of old programs; `mark_dirty` says more exactly what a function writes over."""
-
-    def __init__(self, inplace: bool = False) -> None:
-        self.inplace = inplace
-
-
-class NestedIOFunction(Function):
-    """A base class of old programs, for nested inputs and outputs; `apply` takes and returns flat ones."""
-
-
 FunctionCtx = FunctionNode
 BackwardCFunction = FunctionNode
 FunctionMeta = _FunctionMeta
+
+# Below because they are functions themselves; here is where programs look for them.
+from .once import InplaceFunction, NestedIOFunction, once_differentiable  # noqa: E402
 
 __all__ = [
     "BackwardCFunction",

@@ -230,4 +230,3 @@ def leaf_counts(roots: list[Any], path: set[Any] | None, wanted: Any) -> dict[An
             elif e is not None:
                 stack.append(e)
     return counts if wanted is None else {leaf: n for leaf, n in counts.items() if leaf in wanted}
-
