@@ -37,7 +37,7 @@ moved: dict[int, tuple[Any, Any]] = {}
 """id of an array that `.data = …` took from a leaf -> (weak reference to the array, weak reference to the leaf)."""
 guards: list[Callable[[Any], None]] = []
 """Called with every tensor that is about to be written to in place."""
-follow: Callable[[Any], None]
+follow: Any = None
 """Called after a write with a tensor that has views or is one, so that their histories follow; set by `inplace`."""
 
 
@@ -263,7 +263,7 @@ def _check_graph(tensor: Any, op: str, leaf: Any) -> None:
 
 def partly_overlap(a: Array, b: Array) -> bool:
     """Return whether two arrays without gaps share some memory without being the same elements in the same order."""
-    if a.base is None and b.base is None or not a.size or not b.size or owner(a) is not owner(b):
+    if (a.base is None and b.base is None) or not a.size or not b.size or owner(a) is not owner(b):
         return False
     if not (is_dense(a) and is_dense(b)):
         return False

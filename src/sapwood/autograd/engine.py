@@ -65,7 +65,7 @@ def run(
     if wanted is not None or hooked:
         roots = list(roots)
     if wanted is not None:
-        path = nodes_towards(roots, wanted)
+        path = nodes_towards(list(roots), wanted)
         found = dict.fromkeys(wanted)
         if into:
             # `backward(inputs=…)` runs the nodes of its inputs too: their hooks, and what they saved is freed.

@@ -44,9 +44,9 @@ class FunctionNode(Node):
         "_dirty",
         "_fixed",
         "_live",
+        "_made",
         "_materialize",
         "_non_differentiable",
-        "_made",
         "_tensors",
         "_to_save",
         "needs_input_grad",
@@ -68,6 +68,7 @@ class FunctionNode(Node):
         self._tensors: tuple[bool, ...] = ()
         self._fixed: tuple[Any, ...] = ()
         self._live: tuple[bool, ...] = ()
+        self._made: tuple[Any, ...] = ()
         self.needs_input_grad: tuple[bool, ...] = ()
 
     # -- what forward may call --------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from .mutation import allow_mutation_on_saved_tensors
 from .observe import disable_saved_tensors_hooks, saved_tensors_hooks
 
 
-class Node(ABC):
+class Node(ABC):  # noqa: B024 - only for isinstance; programs define no nodes of their own by it
     """What every node of a graph is an instance of: recorded calls, custom functions, accumulators of leaves."""
 
 

@@ -47,7 +47,8 @@ class Error(Function):
         )
 
 
-Error._node_class.name = lambda self: "torch::autograd::Error"
+_error_node: Any = vars(Error)["_node_class"]
+_error_node.name = lambda self: "torch::autograd::Error"
 
 
 class InplaceFunction(Function):
