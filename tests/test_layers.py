@@ -13,10 +13,10 @@ import sapwood
 
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
-    {"errors", "dtypes", "device", "state", "hook", "kernels"},
-    {"node", "alias", "installed", "interop", "tensor", "printing"},
+    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels"},
+    {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
-    {"autograd", "nn", "utils", "serialize"},
+    {"autograd", "func", "nn", "utils", "serialize", "serialization"},
     {"optim", "viz", "compat", "graph", "export"},
     {"__init__", "__main__", "demo", "testing"},
 ]

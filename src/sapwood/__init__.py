@@ -154,16 +154,22 @@ _LAZY = {
     "testing",
     "distributions",
     "compat",
+    "serialization",
 }
+_LAZY_NAMES = {"load": "serialization", "save": "serialization"}
 
 
 def __getattr__(name: str) -> Any:
+    if name == "vmap":
+        return importlib.import_module(".func", __name__).vmap
     if name in _LAZY:
         try:
             return importlib.import_module("." + name, __name__)
         except ModuleNotFoundError as problem:
             if problem.name != f"{__name__}.{name}":
                 raise
+    if name in _LAZY_NAMES:
+        return getattr(importlib.import_module("." + _LAZY_NAMES[name], __name__), name)
     if not name.startswith("__"):
         ops.complete()
         if name in globals():
@@ -173,7 +179,7 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     ops.complete()
-    return sorted(n for n in {*globals(), *_LAZY} if not n.startswith("_") or n == "__version__")
+    return sorted(n for n in {*globals(), *_LAZY, *_LAZY_NAMES} if not n.startswith("_") or n == "__version__")
 
 
 del sys

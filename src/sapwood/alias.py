@@ -16,20 +16,26 @@ import numpy as np
 from numpy import ndarray
 
 from .errors import GradError, OverwrittenError
+from .origin import here
 from .state import INFERENCE, get_mode, last, next_seq
 
 Array = ndarray[Any, Any]
 
 
 class Record:
-    """The writes to one storage: how many, the number and the name of the latest."""
+    """The writes to one storage: how many, the number and the name of the latest, and the last few with their lines."""
 
-    __slots__ = ("op", "seq", "version")
+    __slots__ = ("op", "seq", "version", "writes")
 
     def __init__(self) -> None:
         self.version = 0
         self.seq = 0
         self.op = ""
+        self.writes: list[tuple[int, str, Any]] = []
+        """(sequence number, op, origin) of the last writes, oldest first."""
+
+
+_REMEMBERED = 8
 
 
 _records: dict[int, tuple[Record, Any]] = {}
@@ -85,6 +91,10 @@ def stamp(tensor: Any, op: str) -> None:
     record.version += 1
     record.op = op
     last.write = record.seq = next_seq()
+    writes = record.writes
+    writes.append((record.seq, op, here()))
+    if len(writes) > _REMEMBERED:
+        del writes[0]
     if tensor._base is not None or tensor._views is not None:
         follow(tensor)
 
@@ -113,12 +123,10 @@ def check_intact(node: Any, name: str, value: Any) -> None:
         record = stamp_of(array) if type(array) is ndarray else None
         if record is None or record.seq <= node.seq:
             continue
+        from .autograd.told import overwritten
+
         what = "its own result" if name in node.out_names else f"its argument {name!r}"
-        raise OverwrittenError(
-            f"backward: {node.name()} saved {what}, {array.dtype} {array.shape}, and {record.op} has written "
-            f"over it since (version {record.version} of its memory); use the out-of-place form of "
-            f"{record.op.removesuffix('_')}, or pass tensor.clone() to one of the two"
-        )
+        raise OverwrittenError(overwritten(node, what, array, record, node.seq))
 
 
 def replace_data(tensor: Any, array: Array) -> None:

@@ -8,6 +8,7 @@
     ├── ValueRangeError (ValueError, RuntimeError) an attribute outside its domain
     ├── GradError     (RuntimeError)               the graph cannot do what was asked of it
     │   └── OverwrittenError                       a value saved for backward was written over
+    ├── NonFiniteError (RuntimeError, FloatingPointError) a NaN or an infinity that nan_guard has stopped
     ├── CaptureError  (RuntimeError)               a program that cannot be captured as a static graph
     ├── ExportError   (RuntimeError)               a graph that has no counterpart in the target format
     ├── LoadError     (RuntimeError)               a file that is torn, foreign or not what it claims
@@ -28,6 +29,7 @@ __all__ = [
     "GradError",
     "LoadError",
     "MissingError",
+    "NonFiniteError",
     "OverwrittenError",
     "SapwoodError",
     "ShapeError",
@@ -65,6 +67,10 @@ class GradError(SapwoodError, RuntimeError):
 
 class OverwrittenError(GradError):
     """A value saved for backward was written over in place."""
+
+
+class NonFiniteError(SapwoodError, RuntimeError, FloatingPointError):
+    """A NaN or an infinity that `autograd.nan_guard` has stopped."""
 
 
 class CaptureError(SapwoodError, RuntimeError):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
+from .cuts import note
 from .errors import ArgumentError, DtypeError, GradError, ValueRangeError
 
 
@@ -36,12 +37,16 @@ class Interop:
             raise GradError(
                 f"item: a tensor of one element can become a Python number, this one has {a.size} (shape {a.shape})"
             )
+        if self._node is not None:
+            note("item()", self)
         value = a.item()
         return float(value) if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else value
 
     def tolist(self) -> Any:
         """Return the elements as nested lists of Python numbers, a number for a 0-dim tensor."""
         a = self._array
+        if self._node is not None:
+            note("tolist()", self)
         return (a.astype(np.float32) if a.dtype.name == "bfloat16" else a).tolist()
 
     def __bool__(self) -> bool:
@@ -82,6 +87,7 @@ class Interop:
                 UserWarning,
                 stacklevel=3,
             )
+            note(f"{kind}()", self, up=3)
         return self.item()
 
     def __len__(self) -> int:
@@ -143,6 +149,8 @@ class Interop:
                 "numpy: this tensor requires grad, and NumPy would not carry the gradient on; use "
                 "tensor.detach().numpy() if that is meant"
             )
+        if self._node is not None:
+            note("numpy()", self)
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:

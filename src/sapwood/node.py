@@ -43,9 +43,10 @@ class Node:
         shape, dtype: of the output (NumPy's), which is what an arriving gradient must have.
         seq: sequence number; backward runs the highest first.
         extra: None, or a dict with the rare things: hooks, metadata, the tensor that retains its gradient, a traceback.
+        origin: the user's line that made it (see `origin`), left empty where it was not noted.
     """
 
-    __slots__ = ("__weakref__", "dtype", "edges", "extra", "saved", "seq", "shape")
+    __slots__ = ("__weakref__", "dtype", "edges", "extra", "origin", "saved", "seq", "shape")
 
     op: ClassVar[Any] = None
     inputs: ClassVar[tuple[str, ...]] = ()
@@ -72,6 +73,7 @@ class Node:
     dtype: Any
     seq: int
     extra: dict[str, Any] | None
+    origin: Any
 
     def name(self) -> str:
         """Return PyTorch's name of the node, e.g. "MulBackward0"."""
@@ -159,6 +161,16 @@ class InputMetadata:
         from .device import CPU
 
         return CPU
+
+
+class Freed:
+    """What takes the place of saved values once a backward pass has freed them."""
+
+    __slots__ = ("origin", "seq")
+
+    def __init__(self, origin: Any, seq: int) -> None:
+        self.origin = origin
+        self.seq = seq
 
 
 class Output:

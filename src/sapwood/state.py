@@ -20,6 +20,8 @@ OBSERVE = 8
 """An observer wants to see every call (capture, profilers, guards)."""
 ANOMALY = 16
 """Nodes keep the traceback of the call that made them."""
+GUARD = 32
+"""Somebody examines every gradient as it is made."""
 
 mode: ContextVar[int] = ContextVar("sapwood_mode", default=GRAD)
 get_mode = mode.get

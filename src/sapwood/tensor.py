@@ -16,6 +16,7 @@ import numpy as np
 from numpy import ndarray
 
 from . import alias, dtypes
+from .cuts import note
 from .device import CPU, device
 from .dtypes import dtype
 from .errors import DtypeError, GradError, ShapeError
@@ -329,6 +330,8 @@ class Tensor(Installed, Interop):
         out._node = None
         if self._record is not None:
             out._record = self._record
+        if self._node is not None:
+            note("detach()", self, out)
         return out
 
     def detach_(self) -> Tensor:
@@ -339,6 +342,8 @@ class Tensor(Installed, Interop):
         """
         if self._base is not None:
             raise GradError("detach_: a view cannot leave the graph of its base; use tensor.detach() for a new tensor")
+        if self._node is not None:
+            note("detach_()", self, self)
         self._node = None
         return self
 
@@ -347,6 +352,8 @@ class Tensor(Installed, Interop):
         """The same memory outside the graph and with a version counter of its own: writes to it go unnoticed."""
         out = wrap(self._array)
         out._record = alias.Record()
+        if self._node is not None:
+            note(".data", self, out)
         return out
 
     @data.setter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ..origin import is_origin_tracking, set_origin_tracking
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .mode import (
     enable_grad,
@@ -23,6 +24,12 @@ _LAZY = {
     "gradcheck": "check",
     "gradgradcheck": "check",
     "Variable": "variable",
+    "explain": "reasons",
+    "live_graphs": "live",
+    "nan_guard": "guard",
+    "safe_where": "branches",
+    "saved_report": "held",
+    "steps": "stepping",
 }
 _MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional", "variable"}
 _RENAMED = {"anomaly_mode": "anomaly", "grad_mode": "mode"}

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import GradError
-from ..state import ANOMALY, get_mode, mode
+from ..state import ANOMALY, GUARD, get_mode, mode
 from . import engine
 
 _check_nan: ContextVar[bool] = ContextVar("sapwood_anomaly_nan", default=True)
@@ -60,24 +60,32 @@ def is_anomaly_check_nan_enabled() -> bool:
     return _check_nan.get()
 
 
-def examine(node: Any, grads: Any) -> None:
-    """Raise if a formula of `node` returned a NaN; called by the engine for each node in anomaly mode.
+def examine(node: Any, g: Any, grads: Any) -> None:
+    """Raise if a formula of `node` made a NaN of the incoming `g`; called by the engine where somebody looks.
 
     Raises:
         GradError: naming the node, the gradient, and the forward call that made the node.
+        NonFiniteError: in place of it, where a `nan_guard` looks.
     """
-    if not _check_nan.get():
+    from . import guard as guards
+
+    word = get_mode()
+    guard = guards.current.get() if word & GUARD else None
+    if guard is not None:
+        guard.examine(node, g, grads)
+    if not (word & ANOMALY and _check_nan.get()):
         return
-    for i, g in enumerate(grads):
-        a = getattr(g, "_array", g)
+    for i, x in enumerate(grads):
+        a = getattr(x, "_array", x)
         if a is not None and np.asarray(a).dtype.kind in "fc" and np.isnan(a).any():
-            raise GradError(f"backward: {node.name()} returned NaN in its gradient {i}{where(node)}")
+            hint = guards.masked_hint(g, np.asarray(a), np.isnan(a))
+            raise GradError(f"backward: {node.name()} returned NaN in its gradient {i}. {hint}{where(node)}")
 
 
 def where(node: Any) -> str:
     """Return the forward lines that made the node, as text, if it remembers them."""
     stack = (node.extra or {}).get("traceback")
-    return "" if stack is None else "; it was made here:\n" + "".join(traceback.format_list(stack))
+    return "" if stack is None else "\nIt was made here:\n" + "".join(traceback.format_list(stack))
 
 
 engine.examine = examine

@@ -46,6 +46,9 @@ def gradcheck(
         eps: the step of the quotient.
         atol, rtol: absolute and relative tolerance per entry.
         nondet_tol: how much two backward passes on the same graph may differ.
+        check_backward_ad, check_forward_ad: which modes to check.
+        check_batched_grad, check_batched_forward_grad: check that a batch of gradients, computed at once under vmap,
+            equals the same gradients computed one by one.
         fast_mode: compare one random direction instead of every entry.
 
     Returns:
@@ -67,7 +70,17 @@ def gradcheck(
         outputs = _outputs(func, given)
         for k, out in enumerate(outputs):
             for i in varied:
-                _check_pair(func, given, k, i, out, eps, atol, rtol, nondet_tol, fast_mode)
+                if check_backward_ad:
+                    _check_pair(func, given, k, i, out, eps, atol, rtol, nondet_tol, fast_mode)
+                if check_forward_ad or check_batched_grad or check_batched_forward_grad:
+                    from . import check_modes
+
+                    if check_forward_ad:
+                        check_modes.check_forward(func, given, k, i, eps, atol, rtol)
+                    if check_batched_grad:
+                        check_modes.check_batched(out, given[i], k, i)
+                    if check_batched_forward_grad:
+                        check_modes.check_batched_forward(func, given, k, i)
     except GradcheckError:
         if raise_exception:
             raise
@@ -98,6 +111,7 @@ def gradgradcheck(
 
     Args:
         grad_outputs: the cotangents at which to differentiate; random ones if left out.
+        check_rev_over_rev, check_fwd_over_rev: which modes to differentiate the gradient in.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
     varied = [i for i, t in enumerate(given) if isinstance(t, Tensor) and t.requires_grad]
@@ -118,7 +132,8 @@ def gradgradcheck(
         return True
     return gradcheck(
         first, (*given, *cotangents), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-        nondet_tol=nondet_tol, fast_mode=fast_mode,
+        nondet_tol=nondet_tol, fast_mode=fast_mode, check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev,
     )  # fmt: skip
 
 

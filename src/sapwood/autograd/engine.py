@@ -22,8 +22,9 @@ from numpy import ndarray
 
 from .. import alias
 from ..errors import ShapeError
-from ..node import Node, Output, hooked
-from ..state import ANOMALY, last, mode
+from ..node import Freed, Node, Output, hooked
+from ..origin import here
+from ..state import ANOMALY, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
 from .saved import in_graph, readable
@@ -79,13 +80,14 @@ def run(
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
     counts = hooks.leaf_counts([edge for edge, _ in roots], path, wanted) if into and hooked else None
-    anomaly = bool(mode.get() & ANOMALY)
+    freed = None if keep else Freed(here(), next_seq())
+    anomaly = bool(mode.get() & (ANOMALY | GUARD))
     unusual = create or anomaly or wanted is not None or bool(alias.moved) or counts is not None
     undefined: set[Any] = set()
-    token = None
+    running = token = None
     try:
         if counts:
-            token = _enter(roots, path, wanted)
+            running, token = _enter(roots, path, wanted)
             for leaf in [leaf for leaf, n in counts.items() if not n]:
                 del counts[leaf]
                 accumulate(leaf, leaves.pop(leaf), create)
@@ -111,8 +113,8 @@ def run(
                     if node not in undefined:
                         continue
                     undefined.remove(node)
-                if token is None and (node.extra is not None or node.own_pull is not None):
-                    token = _enter(roots, path, wanted)
+                if running is None and (node.extra is not None or node.own_pull is not None):
+                    running, token = _enter(roots, path, wanted)
                 if node.extra is not None:
                     g = hooks.before(node, g, create)
                 if path is not None:
@@ -125,7 +127,7 @@ def run(
                     continue
                 grads = pull(node, g, create)
                 if anomaly:
-                    examine(node, grads)
+                    examine(node, g, grads)
                 saved = [(x,) for x in grads]
                 vjps = repeat(_given)
             for edge, vjp, args in zip(node.edges, vjps, saved):
@@ -164,7 +166,7 @@ def run(
                         if type(total) is ndarray:
                             owned.add(id(total))
             if not keep and node.saves:
-                node.saved = None
+                node.saved = freed
             if counts:
                 a = g = gi = total = grads = saved = args = None
                 _complete(node.edges, counts, leaves, create)
@@ -175,8 +177,8 @@ def run(
                 found[edge] = hooks.leaf_tensor_hooks(edge, leaves[edge], create)
         if into:
             _finish(leaves if wanted is None else {e: leaves.pop(e) for e in found if e in leaves}, create)
-        if token is not None:
-            for callback in _running().callbacks:
+        if running is not None:
+            for callback in running.callbacks:
                 callback()
     finally:
         if token is not None:
@@ -184,15 +186,14 @@ def run(
     return found
 
 
-def _running() -> hooks.Pass:
-    running = hooks.current.get()
-    assert running is not None
-    return running
-
-
-def _enter(roots: Any, path: Any, wanted: Any) -> Any:
+def _enter(roots: Any, path: Any, wanted: Any) -> tuple[hooks.Pass, Any]:
     """Let the hooks and functions that will be called find the pass that calls them."""
-    return hooks.current.set(hooks.Pass(roots, path, wanted))
+    running, token = hooks.current.get(), None
+    if running is None or running.begun:
+        running = hooks.Pass(wanted is not None)
+        token = hooks.current.set(running)
+    running.begin(roots, path, wanted)
+    return running, token
 
 
 def _finish(leaves: dict[Any, Any], create: bool) -> None:
@@ -247,7 +248,7 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
         grads = node.own_pull(g, create)
         return grads if node.extra is None else hooks.after(node, g, grads, create)
     if g is None or (type(g) is list and not any(x is not None for x in g)):
-        if node.saves and node.saved is None:
+        if node.saves and type(node.saved) is Freed:
             readable(node)
         grads = [None] * len(node.edges)
         return grads if node.extra is None else hooks.after(node, g, grads, create)
@@ -291,7 +292,10 @@ def repair(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any], node: Any = Non
     """
     tensor = not isinstance(g, ndarray | np.generic)
     a = g._array if tensor else g
-    if a.shape != shape:
+    if not tensor and a.size and shape.count(1) == len(shape) <= a.ndim and a.ndim:
+        # Down to one element, the commonest case.
+        g = a = add.reduce(a, None).reshape(shape)
+    elif a.shape != shape:
         extra = a.ndim - len(shape)
         dims = tuple(range(extra)) + tuple(
             i + extra for i, n in enumerate(shape) if extra >= 0 and n == 1 and a.shape[i + extra] != 1

@@ -25,12 +25,16 @@ import numpy as np
 
 from .. import alias
 from ..errors import ArgumentError, GradError, OverwrittenError
-from ..node import LEAF, Node, Output, as_function
-from ..state import GRAD, get_mode, mode, next_seq
+from ..node import LEAF, Freed, Node, Output, as_function
+from ..origin import here
+from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
-from . import hooks
-from .observe import innermost
+from . import hooks, told
+from .observe import call_pack, saved_hooks
 from .saved import PackedValue, SavedTensor, alias_of_leaf
+
+transformed: Any = None
+"""What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""
 
 
 class FunctionNode(Node):
@@ -102,11 +106,8 @@ class FunctionNode(Node):
         Raises:
             GradError: an earlier backward has freed them, or one was written over since.
         """
-        if self.saved is None:
-            raise GradError(
-                f"{self.name()}: its saved tensors were freed by an earlier backward; pass retain_graph=True to that "
-                "call if this one is meant"
-            )
+        if isinstance(self.saved, Freed):
+            raise GradError(told.freed(self, self.saved))
         return tuple(self._restore(entry) for entry in self.saved)
 
     @property
@@ -117,7 +118,7 @@ class FunctionNode(Node):
     @property
     def _raw_saved_tensors(self) -> tuple[SavedTensor, ...]:
         """The handles of the saved tensors, to register hooks on them."""
-        if self.saved is None:
+        if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises
 
         def find(i: int) -> Any:
@@ -169,15 +170,12 @@ class FunctionNode(Node):
     def _check(self, array: Any, seq: int) -> None:
         record = alias.stamp_of(array)
         if record is not None and record.seq > seq:
-            raise OverwrittenError(
-                f"{self.name()}: a tensor saved for backward, {array.dtype} {array.shape}, was written over by "
-                f"{record.op} (version {record.version} of its memory); save a clone, or do not change it in place"
-            )
+            raise OverwrittenError(told.overwritten(self, "a tensor", array, record, seq))
 
     def _keep(self, outputs: tuple[Any, ...]) -> None:
         """Turn what save_for_backward was given into arrays with their places in the graph."""
         seq = next_seq()
-        pack = innermost()
+        pack = saved_hooks() if get_mode() & PACK else None
         entries: list[Any] = []
         for i, t in enumerate(self._to_save):
             if t is None:
@@ -193,7 +191,7 @@ class FunctionNode(Node):
             if place is None:
                 place = t if leaf else t._node
             if pack is not None:
-                given = hooks.call(pack[0], (self._detached(t) if isinstance(place, int) else t,), False)
+                given = call_pack(pack[0], self._detached(t) if isinstance(place, int) else t)
                 entries.append(_Packed(given, pack[1], place))
             else:
                 entries.append((t if leaf else None, t._array, place, seq))
@@ -215,11 +213,12 @@ class FunctionNode(Node):
 
     def pull(self, g: Any, create: bool) -> list[Any]:
         """Return the gradient of every input from the user's backward."""
-        if self.saved is None:
+        if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises
         given = self._grad_outputs(g, create)
         word = get_mode()
-        token = mode.set(word | GRAD if create else word & ~GRAD)
+        # A pass on Tensors is recorded only where it runs with grad mode on.
+        token = mode.set(word if create else word & ~GRAD)
         try:
             result = self._formula()(self, *given)
         finally:
@@ -317,11 +316,25 @@ class Function(metaclass=_FunctionMeta):
         """Refuse: functions with state of their own were given up in favour of `ctx`."""
         raise GradError(f"{type(self).__name__}: an instance cannot be called; call {type(self).__name__}.apply(…)")
 
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangent of every output from those of the arguments (None for no tangent)."""
+        raise NotImplementedError("Function: define a static method jvp to use it in forward mode")
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, *args: Any) -> Any:
+        """Return (outputs, out_dims) for a batch; or set generate_vmap_rule = True instead."""
+        raise NotImplementedError("Function: define a static method vmap to use it under vmap")
+
     generate_vmap_rule = False
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Call forward and record the call as one node."""
+        if transformed is not None:
+            applied = transformed(cls, args, {})
+            if applied is not None:
+                return applied[0]
         word = get_mode()
         node = cls._node_class()
         tensors = [a for a in args if isinstance(a, Tensor)]
@@ -418,6 +431,7 @@ def _looks_at(output: Any, argument: Tensor) -> bool:
 
 def _edges(node: FunctionNode, results: list[Any], live: list[bool]) -> tuple[Any, ...]:
     node.seq = next_seq()
+    node.origin = here()
     if len(results) == 1 and not live[0]:
         node.shape, node.dtype = (), None
         return (None,)

@@ -23,17 +23,24 @@ class Pass:
     """What user code may ask about the backward pass that is calling it.
 
     Attributes:
+        partial: whether only the gradients of given tensors are wanted.
         callbacks: functions to call when the pass has ended.
         notes: what hooks on several tensors remember during the pass.
     """
 
-    def __init__(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
-        self._roots = [edge for edge, _ in roots]
-        self._path = path
-        self._wanted = wanted
+    def __init__(self, partial: bool) -> None:
+        self.partial = partial
+        self.begun = False
         self._reached: set[Any] | None = None
         self.callbacks: list[Callable[[], Any]] = []
         self.notes: dict[Any, Any] = {}
+
+    def begin(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
+        """Note what the engine was asked to do."""
+        self.begun = True
+        self._roots = [edge for edge, _ in roots]
+        self._path = path
+        self._wanted = wanted
 
     def will_reach(self, edge: Any) -> bool:
         """Return whether the gradient of `edge` is computed in this pass."""

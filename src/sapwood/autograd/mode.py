@@ -101,7 +101,11 @@ class no_grad(_Mode):
         return object.__new__(cls) if orig_func is None else _decorator(cls, orig_func)
 
     def __init__(self, orig_func: Any = None) -> None:
-        super().__init__()
+        self._tokens = []
+
+    def __enter__(self) -> None:
+        # Entered at every update of a hand-written loop, so without the detour over `word`.
+        self._tokens.append(mode.set(get_mode() & ~GRAD))
 
     def word(self, now: int) -> int:
         return now & ~GRAD

@@ -12,8 +12,9 @@ from numpy import ndarray
 
 from ..errors import GradError
 from ..node import Node, rare
-from ..state import ANOMALY, PACK, get_mode, mode
-from ..tensor import Tensor
+from ..origin import is_own
+from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
+from ..tensor import Tensor, wrap
 from .saved import Packed, PackedValue, as_tensor
 
 _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hooks", default=())
@@ -24,29 +25,45 @@ _disabled: ContextVar[str | None] = ContextVar("sapwood_saved_hooks_disabled", d
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
-        rare(node)["traceback"] = traceback.extract_stack()[:-4]
+        stack = traceback.extract_stack()[:-4]
+        rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
     if word & PACK and node.saves:
-        _pack(node, *_hooks.get()[-1])
+        _pack(node, *saved_hooks())
 
 
-def innermost() -> tuple[Any, Any] | None:
-    """Return the saved-tensor hooks that apply here and now."""
-    return _hooks.get()[-1] if get_mode() & PACK else None
+def saved_hooks() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]:
+    """Return the innermost pair of hooks."""
+    return _hooks.get()[-1]
+
+
+def call_pack(pack: Callable[[Tensor], Any], tensor: Tensor) -> Any:
+    """Run a pack hook; what it does itself is not packed again."""
+    token = mode.set(get_mode() & ~PACK)
+    try:
+        return pack(tensor)
+    finally:
+        mode.reset(token)
 
 
 def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
     names = (*node.inputs, *node.out_names)
 
+    def one(tensor: Tensor) -> PackedValue:
+        return PackedValue(call_pack(pack, tensor.detach() if tensor.grad_fn is node else tensor), unpack)
+
     def packed(name: str, value: Any) -> Any:
-        if type(value) is not ndarray or name not in names:
+        if name not in names:
             return value
-        tensor = as_tensor(node, name, value)
-        word = get_mode()
-        token = mode.set(word & ~PACK)
-        try:
-            return PackedValue(pack(tensor.detach() if tensor.grad_fn is node else tensor), unpack)
-        finally:
-            mode.reset(token)
+        if type(value) is ndarray:
+            return one(as_tensor(node, name, value))
+        if type(value) is tuple:
+            # A list input, whose members may be numbers or None as well.
+            members = as_tensor(node, name, value)
+            return tuple(
+                one(t if isinstance(t, Tensor) else wrap(a)) if type(a) is ndarray else a
+                for a, t in zip(value, members)
+            )
+        return value
 
     node.saved = Packed(
         tuple(
@@ -54,6 +71,36 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
             for names_, values in zip(node.wants, node.saved)
         )
     )
+
+
+_watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_watchers", default=())
+
+
+def called(op: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
+    """Tell the watchers of a call; what they compute is not observed."""
+    token = mode.set(get_mode() & ~OBSERVE)
+    try:
+        for observer in _watchers.get():
+            observer(op, inputs, outputs)
+    finally:
+        mode.reset(token)
+
+
+class watch_calls:
+    """Call `observer(op, inputs, outputs)` after every op inside: the declaration, the operands, the result Tensors."""
+
+    def __init__(self, observer: Callable[..., None]) -> None:
+        self.observer = observer
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> None:
+        watchers = _watchers.set((*_watchers.get(), self.observer))
+        self._tokens.append((watchers, mode.set(get_mode() | OBSERVE)))
+
+    def __exit__(self, *exception: object) -> None:
+        watchers, word = self._tokens.pop()
+        mode.reset(word)
+        _watchers.reset(watchers)
 
 
 class saved_tensors_hooks:
@@ -95,3 +142,46 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
         yield
     finally:
         _disabled.reset(token)
+
+
+_observers: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("sapwood_observers", default=())
+
+
+class observing:
+    """Show every op call inside to `observer(op, name, inputs, attrs, compute)`, which returns the result.
+
+    Args:
+        observer: `name` is the op's, with an underscore at its end for a write in place; `inputs` are Tensors and
+            numbers; `compute()` evaluates the op and returns its arrays. What the observer calls is not observed.
+    """
+
+    def __init__(self, observer: Callable[..., Any]) -> None:
+        self.observer = observer
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> observing:
+        observers = _observers.set((*_observers.get(), self.observer))
+        self._tokens.append((observers, mode.set(get_mode() | OBSERVE)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        observers, word = self._tokens.pop()
+        mode.reset(word)
+        _observers.reset(observers)
+
+
+def observe(op: Any, name: str, inputs: Any, attrs: Any, compute: Callable[[], Any]) -> Any:
+    """Let the observers see a call, the innermost first, and return its result."""
+    word = get_mode()
+
+    def level(i: int) -> Any:
+        if i < 0:
+            return compute()
+        return observers[i](op, name, inputs, attrs, lambda: level(i - 1))
+
+    observers = _observers.get()
+    token = mode.set(word & ~(OBSERVE | PACK))
+    try:
+        return level(len(observers) - 1)
+    finally:
+        mode.reset(token)

@@ -11,7 +11,10 @@ from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF, GradientEdge, Output, edge_of
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-from . import engine, hooks
+from . import engine, hooks, told
+
+transformed: Any = None
+"""What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""
 
 
 def backward(
@@ -55,19 +58,25 @@ def backward(
             UserWarning,
             stacklevel=3,
         )
-    if not create_graph:
-        engine.run(roots, keep=keep, wanted=wanted, into=True)
-    else:
-        _recorded(roots, keep=keep, wanted=wanted, into=True)
+    _run(roots, create_graph, keep, wanted, into=True)
 
 
-def _recorded(roots: Any, **how: Any) -> dict[Any, Any]:
+def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
-    token = mode.set(get_mode() | GRAD)
+    current = hooks.current.set(hooks.Pass(wanted is not None))
     try:
-        return engine.run(roots, create=True, **how)
+        if not create:
+            return engine.run(roots, keep=keep, wanted=wanted, into=into)
+        token = mode.set(get_mode() | GRAD)
+        try:
+            return engine.run(roots, create=True, keep=keep, wanted=wanted, into=into)
+        finally:
+            mode.reset(token)
+    except Exception as problem:
+        told.add_notes(problem, roots, engine.run)
+        raise
     finally:
-        mode.reset(token)
+        hooks.current.reset(current)
 
 
 def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
@@ -130,26 +139,36 @@ def grad(
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
     if is_grads_batched:
-        return _batched(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+        from ..func.reverse import batched_grad
+
+        return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    if transformed is not None:
+        found = transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        if found is not None:
+            return found
     roots = _roots("grad", outputs, grad_outputs, create_graph)
     if not inputs:
         raise GradError("grad: inputs is empty, so there is nothing to differentiate with respect to")
     wanted = _edges("grad", inputs, roots)
     keep = create_graph if retain_graph is None else retain_graph
-    run = _recorded if create_graph else engine.run
-    found = run(roots, keep=keep, wanted=wanted)
+    found = _run(roots, create_graph, keep, wanted)
     results: list[Tensor | None] = []
     for i, edge in enumerate(wanted):
         g = found[edge]
         if g is None:
-            results.append(_unused(i, edge, allow_unused, materialize_grads))
+            results.append(unused(i, edge, allow_unused, materialize_grads))
         else:
             results.append(g if create_graph else wrap(np.asarray(g)))
     return tuple(results)
 
 
-def _unused(i: int, edge: Any, allow: bool | None, materialize: bool) -> Tensor | None:
-    like = edge._array if isinstance(edge, Tensor) else edge
+def unused(i: int, place: Any, allow: bool | None, materialize: bool) -> Tensor | None:
+    """Return what stands for the gradient of an input, a tensor or an edge, that the outputs do not depend on.
+
+    Raises:
+        GradError: neither None nor zeros were allowed.
+    """
+    like = place._array if isinstance(place, Tensor) else place
     if materialize:
         return wrap(np.zeros(like.shape, like.dtype))
     if not allow:
@@ -158,22 +177,6 @@ def _unused(i: int, edge: Any, allow: bool | None, materialize: bool) -> Tensor 
             "get None for it, or materialize_grads=True to get zeros"
         )
     return None
-
-
-def _batched(outputs: Any, inputs: Any, grad_outputs: Any, retain: Any, create: bool, *rest: Any) -> tuple[Any, ...]:
-    outputs = _sequence("grad", "outputs", outputs)
-    grads = (grad_outputs,) if isinstance(grad_outputs, Tensor) else tuple(grad_outputs or ())
-    if not grads or any(g is None for g in grads):
-        raise ArgumentError("grad: is_grads_batched needs a batched tensor in grad_outputs for every output")
-    n = grads[0].shape[0]
-    keep = create if retain is None else retain
-    rows = [
-        grad(outputs, inputs, tuple(g[i] for g in grads), keep or i < n - 1, create, rest[0], False, rest[1])
-        for i in range(n)
-    ]
-    from ..ops.declare import public
-
-    return tuple(None if column[0] is None else public["stack"](list(column)) for column in zip(*rows))
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:

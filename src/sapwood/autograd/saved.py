@@ -14,9 +14,10 @@ from numpy import ndarray
 
 from ..alias import check_intact
 from ..errors import ArgumentError, GradError
-from ..node import Node, Output
+from ..node import Freed, Node, Output
 from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
+from . import told
 
 
 class Packed:
@@ -61,11 +62,16 @@ def readable(node: Node) -> tuple[Any, ...]:
         GradError: an earlier backward has freed them.
     """
     saved = node.saved
+    if type(saved) is Freed:
+        raise GradError(told.freed(node, saved))
+    if saved is None and node.name() == "Invalid":
+        raise GradError(
+            "backward: a view was used that cannot follow its base, which was written to in place: it comes "
+            "from an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
+        )
     if saved is None:
         raise GradError(
-            f"backward: {node.name()} has already been run, and what it saved was freed by that earlier backward; "
-            "build the graph anew for each backward (is a part of it made before the loop?), or pass "
-            "retain_graph=True to the earlier call"
+            f"backward: what {node.name()} saved was freed by an earlier pass; pass retain_graph=True to that call"
         )
     if type(saved) is Packed:
         return tuple(None if args is None else tuple(map(_unpack, args)) for args in saved.saved)
@@ -74,7 +80,9 @@ def readable(node: Node) -> tuple[Any, ...]:
 
 
 def _unpack(value: Any) -> Any:
-    return value.tensor()._array if type(value) is PackedValue else value
+    if type(value) is PackedValue:
+        return value.tensor()._array
+    return tuple(map(_unpack, value)) if type(value) is tuple else value
 
 
 def in_graph(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -171,7 +179,7 @@ def raw_value(node: Node, name: str) -> SavedTensor:
 
 def readable_or_freed(node: Node) -> None:
     """Raise if backward has freed what the node saved."""
-    if node.saved is None:
+    if node.saved is None or type(node.saved) is Freed:
         readable(node)
 
 

@@ -6,6 +6,8 @@ import math
 import warnings
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..autograd.mode import no_grad
 from ..errors import DtypeError, ShapeError, ValueRangeError
@@ -332,7 +334,7 @@ def gaussian_nll_loss(
         if var < 0:
             raise ValueRangeError(f"gaussian_nll_loss: var must not be negative, got {var}")
         var = ops.ones_like(input) * var
-    elif bool((var._array < 0).any()):
+    elif type(var._array) is np.ndarray and bool((var._array < 0).any()):
         raise ValueRangeError("gaussian_nll_loss: var must not hold negative numbers")
     shape = tuple(input.shape)
     if tuple(var.shape) != shape:

@@ -124,6 +124,8 @@ def scaled_dot_product_attention(
             key, value = (ops.repeat_interleave(t, times, -3) for t in (key, value))
     if is_causal:
         attn_mask = wrap(_additive(np.tril(np.ones((length, key.shape[-2]), bool)), query._array.dtype))
+    elif attn_mask is not None and attn_mask.dtype.category == 0 and type(attn_mask._array) is not np.ndarray:
+        attn_mask = ops.where(attn_mask, 0.0, -np.inf).to(query.dtype)
     elif attn_mask is not None and attn_mask.dtype.category == 0:
         attn_mask = wrap(_additive(attn_mask._array, query._array.dtype))
     fits = query.dim() == key.dim() == value.dim() == 4 and size == value.shape[-1]

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import types
 from collections.abc import Callable
 from functools import cache
 from itertools import count
 from typing import Any
 
+import numpy as np
 from numpy import asarray, ndarray
 
-from .. import alias
+from .. import alias, cuts, origin
 from ..dtypes import F32, F64
 from ..node import LEAF, Node
 from ..state import get_mode, next_seq
@@ -40,12 +42,21 @@ _COMMON = {
     "F32": F32,
     "F64": F64,
     "slow": slow_path.slow,
+    "stamp": alias.stamp,
+    "RuntimeWarning": RuntimeWarning,
     "register_view": alias.register_view,
     "float": float,
     "int": int,
     "type": type,
     "Exception": Exception,
+    "getframe": sys._getframe,
+    "user_files": origin.user_files,
+    "of_frame": origin.of_frame,
+    "unrecorded": cuts.unrecorded,
 }
+
+_printed: list[tuple[Any, type[Op], str | None]] = []
+"""Every eager function whose body exists: what has to change when origin tracking is switched."""
 
 
 def eager(op: type[Op]) -> Callable[..., Any]:
@@ -91,9 +102,6 @@ _FIRST_CALL = _first_call.__code__
 
 def _finish(function: Any, op: type[Op], method: str | None) -> None:
     """Print, compile and install the body of an eager function."""
-    text = wrapper_text(op, function.__name__, method)
-    file = f"<sapwood op {op.name} {_serial()}>"
-    linecache.cache[file] = len(text), None, text.splitlines(True), file
     namespace = function.__globals__
     namespace.update(_COMMON)
     namespace.update({n: node_class(op, n) for n in node_names(op)})
@@ -106,12 +114,34 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
 
         namespace["in_place"] = in_place
     namespace |= {f"default_{n}": d for n, d, _ in op.params if d is not REQUIRED}
-    made: dict[str, Any] = {}
-    exec(compile(text, file, "exec"), namespace, made)
-    body = made["wrapper"]
-    function.__defaults__ = body.__defaults__
-    function.__kwdefaults__ = body.__kwdefaults__
-    function.__code__ = body.__code__.replace(co_name=function.__name__)
+    namespace["_codes"] = {}
+    _install(function, op, method, origin.Tracking.on)
+    _printed.append((function, op, method))
+
+
+def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> None:
+    """Give an eager function its body, the one that notes source lines or the one that does not."""
+    namespace = function.__globals__
+    codes = namespace["_codes"]
+    if lines not in codes:
+        text = wrapper_text(op, function.__name__, method, lines=lines)
+        file = f"<sapwood op {op.name} {_serial()}>"
+        linecache.cache[file] = len(text), None, text.splitlines(True), file
+        made: dict[str, Any] = {}
+        exec(compile(text, file, "exec"), namespace, made)
+        body = made["wrapper"]
+        codes[lines] = body.__code__.replace(co_name=function.__name__)
+        function.__defaults__ = body.__defaults__
+        function.__kwdefaults__ = body.__kwdefaults__
+    function.__code__ = codes[lines]
+
+
+def _switched(lines: bool) -> None:
+    for function, op, method in _printed:
+        _install(function, op, method, lines)
+
+
+origin.Tracking.listeners.append(_switched)
 
 
 def forward_of(op: type[Op]) -> Any:
@@ -164,21 +194,22 @@ def node_expression(op: type[Op]) -> str:
     return op.grad_fn or node_names(op)[0]
 
 
-def wrapper_text(op: type[Op], name: str, method: str | None = None) -> str:
-    """Return the source of an op's eager function."""
+def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: bool = False) -> str:
+    """Return the source of an op's eager function; with `lines` it notes the user's line in each node."""
     flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
     head = _signature(op, method)
-    lines = [f"def wrapper({head}):"]
+    text = [f"def wrapper({head}):"]
     if method is None:
         for theirs, own in _numpy_names(op):
-            lines += [f"    if {theirs} is not None:", f"        {own} = {theirs}"]
-    lines += _unpack_method(op, method)
+            text += [f"    if {theirs} is not None:", f"        {own} = {theirs}"]
+    text += _unpack_method(op, method)
     names = input_names(op)
     if method is not None and method.startswith("inplace"):
         rest = "".join(f"{n}, " for n in names[1:])
         attrs = "".join(f"{a}, " for a in op.attrs)
         operator = ", True" if method.endswith("operator") else ""
-        return "\n".join([*lines, f"    return in_place(op, {names[0]}, ({rest}), ({attrs}), name{operator})", ""])
+        text += _flat_inplace(op, method.endswith("operator"))
+        return "\n".join([*text, f"    return in_place(op, {names[0]}, ({rest}), ({attrs}), name{operator})", ""])
     given = ", ".join(names) + ","
     attrs = "".join(f"{a}, " for a in op.attrs)
     extra = ", out" if _takes_out(op, method) else ""
@@ -186,8 +217,36 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None) -> str:
         extra = ", operator=True"
     fall = f"return slow(op, ({given}), ({attrs}){extra})"
     if not flat:
-        return "\n".join([*lines, f"    {fall}", ""])
-    return "\n".join([*lines, *_flat_body(op, fall, method), ""])
+        return "\n".join([*text, f"    {fall}", ""])
+    return "\n".join([*text, *_flat_body(op, fall, method, lines), ""])
+
+
+def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
+    """Return the lines that write a ufunc's result straight into memory that no graph and no view has a part in."""
+    names = input_names(op)
+    if not isinstance(op.forward, np.ufunc) or op.promote == "bool" or not 1 <= len(names) <= 2:
+        return []
+    first, other = names[0], names[1] if len(names) == 2 else None
+    usual = "" if operator else "".join(f" and {n} == {v!r}" for n, v in op.usual.items())
+    lines = [f"    ty_ = type({first})", f"    if (ty_ is Tensor or ty_ is Parameter){usual}:"]
+    lines += [f"        {first}_d = {first}._array", "        mode_ = get_mode()", f"        dt_ = {first}_d.dtype"]
+    test = f"mode_ <= 1 and (dt_ is F32 or dt_ is F64) and {first}_d.base is None"
+    test += f" and (mode_ == 0 or {first}._node is None)"
+    given = f"{first}_d"
+    if other is not None:
+        lines += [f"        {other}_d = {other}", f"        ty_ = type({other})"]
+        lines += ["        if ty_ is Tensor or ty_ is Parameter:", f"            {other}_d = {other}._array"]
+        lines += [f"            ok_ = {other}_d.dtype is dt_ and (mode_ == 0 or {other}._node is None)"]
+        lines += ["        else:", "            ok_ = ty_ is float or ty_ is int"]
+        test = f"ok_ and {test}"
+        given += f", {other}_d"
+    lines += [f"        if {test}:", "            try:", f"                forward({given}, {first}_d)"]
+    # The result is in place when NumPy's floating-point warning comes as an error; other errors come before a write.
+    lines += ["            except RuntimeWarning:", "                pass", "            except Exception:"]
+    rest = "".join(f"{n}, " for n in names[1:])
+    attrs = "".join(f"{a}, " for a in op.attrs)
+    lines += [f"                return in_place(op, {first}, ({rest}), ({attrs}), name{', True' if operator else ''})"]
+    return [*lines, f"            stamp({first}, name)", f"            return {first}"]
 
 
 def _takes_out(op: type[Op], method: str | None) -> bool:
@@ -250,7 +309,7 @@ def _unpack_method(op: type[Op], method: str | None) -> list[str]:
     return [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
 
 
-def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
+def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list[str]:
     names = input_names(op)
     optional = {n for n, d, _ in op.params if n in names and d is None} | set(op.optional)
     can = {n for n, v in zip(names, op.vjps) if v is not None} if op.vjp is None else set(names)
@@ -295,8 +354,10 @@ def _flat_body(op: type[Op], fall: str, method: str | None) -> list[str]:
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
     if record:
-        out += _record_lines(op, [n for n in names if n in can])
+        out += _record_lines(op, [n for n in names if n in can], lines)
     out += ["    t_._node = None"]
+    if names and (lines or op.casts):
+        out += _cut_lines(names, [n for n in names if n in can] if record else None)
     if op.view:
         out += [f"    register_view(t_, {first}, '' if mode_ else 'no_grad')"]
     out += ["    return t_"]
@@ -333,7 +394,20 @@ def _canon(op: type[Op], suffix: str) -> str:
     return ", ".join([n + suffix for n in input_names(op)[:1]] + list(op.attrs))
 
 
-def _record_lines(op: type[Op], can: list[str]) -> list[str]:
+def _cut_lines(names: tuple[str, ...], can: list[str] | None) -> list[str]:
+    """Return the lines that note a call which wanted to be recorded and was not."""
+    wanted = " or ".join(f"{n}_n is not None" for n in can) if can else f"{names[0]}._node is not None"
+    return [f"    if {wanted}:", f"        unrecorded(op, mode_, ({''.join(n + ', ' for n in names)}), t_)"]
+
+
+_ORIGIN_LINES = [
+    "            f_ = getframe(1)",
+    "            c_ = f_.f_code",
+    "            node_.origin = (c_, f_.f_lasti) if c_.co_filename in user_files else of_frame(f_)",
+]
+
+
+def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
     names = input_names(op)
     live = "mode_ and a_.dtype.kind not in 'biu'" if op.casts else "mode_"
     out = [f"    if {live}:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
@@ -357,6 +431,8 @@ def _record_lines(op: type[Op], can: list[str]) -> list[str]:
         "            node_.shape = a_.shape",
         "            node_.dtype = a_.dtype",
     ]
+    if lines:
+        out += _ORIGIN_LINES
     out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
     if op.view:
         out += [f"            register_view(t_, {names[0]})"]

@@ -282,7 +282,8 @@ def _filled(name: str, input: Tensor, value: Any, declared: Any, others: tuple[A
     mode = get_mode()
     base = input._base
     free = input._node is None and (base is None or base._node is None)
-    if mode & ~GRAD or (mode and not free) or not isinstance(value, int | float):
+    described = type(input._array) is not np.ndarray  # one example of a batch, which has no memory of its own
+    if mode & ~GRAD or (mode and not free) or described or not isinstance(value, int | float):
         return in_place(declared.op, input, others, (), name)
     # An expanded tensor may be filled: all of its elements become the same.
     a = input._array

@@ -100,7 +100,8 @@ class Op:
     vjp: Any = None
     """One formula for all inputs: vjp(g, needs, …) returns a gradient or None for each."""
     jvp: Any = None
-    """Forward mode: jvp(tangents, …); derived from the kind where it can be."""
+    """Forward mode: jvp(tangents, …), or jvp_<input>(t, …) for the share of one input, with parameters named as those
+    of a vjp; derived from the kind where it can be."""
     holomorphic: bool = True
     """Whether the formulas, written for real numbers, hold for complex ones by conjugating before and after. False for
     ops whose formulas take care of complex numbers themselves (conj, abs, view_as_real, decompositions)."""

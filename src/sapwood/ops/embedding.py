@@ -215,6 +215,9 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     a = tensor._array
     if a.dtype != np.int64:
         raise DtypeError(f"one_hot: class indices must be int64, got {a.dtype}; convert with .long()")
+    if hasattr(type(tensor), "__sapwood_op__") and num_classes > 0:
+        # Under a transform the values cannot be looked at.
+        return ops.eq(ops.unsqueeze(tensor, -1), ops.arange(num_classes)).to(tensor.dtype)
     if not a.size and num_classes <= 0:
         raise ValueRangeError("one_hot: an empty tensor says nothing about the classes; give num_classes")
     if a.size and a.min() < 0:

@@ -72,6 +72,8 @@ def _put_in_place(
     self: Tensor, values: Tensor, indices: Indices, dims: tuple[int, ...], accumulate: bool, name: str
 ) -> Tensor:
     """Write values over the tensor's elements at the indices, and record it."""
+    if slow.owner_of((self, values, *indices)) is not None:
+        return self.copy_(index_put_at(self, values, indices, dims, accumulate))
     recording = bool(get_mode() & GRAD)
     alias.check_writable(self, name, recording, takes=values._node is not None)
     if values.dtype is not self.dtype:

@@ -230,9 +230,12 @@ def _plain_key(k: Any) -> Any:
     kind = t.dtype
     if kind not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_):
         if not t.ndim and kind.category == 1:
-            return int(t._array)
+            return t.long() if hasattr(type(t), "__sapwood_op__") else int(t._array)
         raise DimError(f"index: index tensors must be int64, int32 or bool, got {kind.name}; convert with .long()")
     if not t.ndim:
+        if hasattr(type(t), "__sapwood_op__"):
+            # Its value is not at hand; an index of no dimensions does the same as a number.
+            return t
         return bool(t._array) if kind in (dtypes.bool_, dtypes.uint8) else int(t._array)
     if kind is dtypes.uint8:
         warnings.warn(

@@ -14,7 +14,8 @@ from numpy import ndarray
 from .. import alias
 from ..errors import DtypeError, OverwrittenError, ShapeError
 from ..node import LEAF, Node, rare
-from ..state import GRAD, get_mode, next_seq
+from ..origin import here
+from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
 from .declare import Op, registry
@@ -31,10 +32,10 @@ def in_place(
         ShapeError: the result is larger than `self`.
     """
     name = name or op.name + "_"
-    for x in others:
-        takes_over = getattr(type(x), "__sapwood_op__", None)
-        if takes_over is not None:
-            return takes_over(op, (self, *others), attrs)
+    owner = slow.owner_of((self, *others))
+    if owner is not None:
+        over = getattr(owner, "__sapwood_write__", None)
+        return owner.__sapwood_op__(op, (self, *others), attrs) if over is None else over(op, self, others, attrs)
     checked = slow._checked(op, (self, *others), operator)
     if checked is NotImplemented:
         return NotImplemented
@@ -56,7 +57,12 @@ def in_place(
     plain = (
         isinstance(op.forward, np.ufunc) and attrs == tuple(op.usual.values()) and not record and arrays[0] is target
     )
-    if plain and op.promote != "bool" and all(not isinstance(a, ndarray) or a.dtype is target.dtype for a in arrays):
+    if mode & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, name, checked, attrs, lambda: slow.evaluate(op, arrays, attrs, checked))
+        write(name, self, result)
+    elif plain and op.promote != "bool" and all(not isinstance(a, ndarray) or a.dtype is target.dtype for a in arrays):
         _ufunc_into(op, name, target, arrays, attrs)
     else:
         result = slow.evaluate(op, arrays, attrs, checked)
@@ -70,6 +76,8 @@ def in_place(
             if lost:
                 _lose(edges[0], lost, name)
             rebase(self, edges[0])
+    if mode & OBSERVE:
+        slow.tell(op, checked, (self,))
     return self
 
 
@@ -189,6 +197,7 @@ def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: nda
     node.edges = edges
     node.saved = (geometry,) * len(edges)
     node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, next_seq()
+    node.origin = here()
     return node
 
 

@@ -41,7 +41,8 @@ def install() -> None:
         setattr(Tensor, name, function)
     for symbol, name in BINARY_OPERATORS.items():
         _operator(f"__{symbol}__", name, False)
-        _operator(f"__r{symbol}__", name, True)
+        # The flat path serves a Tensor and a number in this order; where order does not matter, 2 * x is x * 2.
+        _operator(f"__r{symbol}__", name, reflected=name not in ("add", "mul"))
         _in_place_operator(f"__i{symbol}__", name)
     for symbol, name in COMPARISONS.items():
         _operator(f"__{symbol}__", name, False)

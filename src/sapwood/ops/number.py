@@ -66,6 +66,7 @@ class div_number(WithNumber):
 class clamp_min_number(WithNumber):
     """Replace elements below a number by it; elements equal to it keep their gradient."""
 
+    dtypes = "bif"
     grad_fn = "ClampMinBackward0"
     forward = lambda input, number: np.maximum(input, input.dtype.type(number))
     formula = lambda input, number: ops.where(input < number, number, input)

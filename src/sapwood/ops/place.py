@@ -337,7 +337,8 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None
         return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
     n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
     if n:
-        indices = wrap(np.asarray(indices._array % n))
+        plain = type(indices._array) is np.ndarray
+        indices = wrap(np.asarray(indices._array % n)) if plain else ops.remainder(indices, n)
     if input.ndim != indices.ndim:
         raise ShapeError(
             f"take_along_dim: indices must have as many dimensions as input, got {indices.ndim} and {input.ndim}"

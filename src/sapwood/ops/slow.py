@@ -18,7 +18,8 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output, rare
-from ..state import ANOMALY, GRAD, INFERENCE, PACK, get_mode, next_seq
+from ..origin import here
+from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names, todo
 from .out import into
@@ -31,10 +32,11 @@ _BF16 = "bfloat16"
 def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any = None, operator: bool = False) -> Any:
     """Call `op` on `inputs` and `attrs`, both in the order of the declaration."""
     flat = list(_flatten(op, inputs))
-    for x in flat:
-        takes_over = getattr(type(x), "__sapwood_op__", None)
-        if takes_over is not None:
-            return takes_over(op, inputs, attrs)
+    owner = owner_of(flat)
+    if owner is not None:
+        if out is not None:
+            raise GradError(f"{op.name}: out= cannot hold what a transform computes; use the returned value")
+        return owner.__sapwood_op__(op, inputs, attrs)
     tensors = any(isinstance(x, Tensor) for x in flat)
     if not tensors and (out is None) and any(isinstance(x, ndarray | np.generic) for x in flat):
         return on_arrays(op, inputs, attrs)
@@ -43,10 +45,25 @@ def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any
         return NotImplemented
     arrays, _ = to_arrays(op, inputs)
     attrs = canonical(op, arrays, attrs)
-    result = evaluate(op, arrays, attrs, inputs)
+    if get_mode() & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, op.name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
+    else:
+        result = evaluate(op, arrays, attrs, inputs)
     if out is not None:
         return into(op, flat, result, out)
     return finish(op, inputs, arrays, attrs, result)
+
+
+def owner_of(values: Any) -> Any:
+    """Return the class that takes a call over: that of the foreign operand of the highest level, None without one."""
+    owner, highest = None, -1
+    for x in values:
+        kind = type(x)
+        if hasattr(kind, "__sapwood_op__") and (level := getattr(x, "__sapwood_level__", 0)) > highest:
+            owner, highest = kind, level
+    return owner
 
 
 def _flatten(op: type[Op], inputs: tuple[Any, ...]) -> Any:
@@ -295,9 +312,18 @@ def finish(op: type[Op], inputs: Any, arrays: Any, attrs: Any, result: Any) -> A
         tensors.append(t)
     if op.view:
         _register(op, inputs, tensors, mode, several)
+    if mode & OBSERVE:
+        tell(op, inputs, tensors)
     if not several:
         return tensors[0]
     return tuple(tensors) if op.many else return_type(op)(tensors)
+
+
+def tell(op: type[Op], inputs: Any, tensors: Any) -> None:
+    """Tell whoever observes calls."""
+    from ..autograd.observe import called
+
+    called(op, inputs, tensors)
 
 
 def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, several: bool) -> None:
@@ -334,6 +360,7 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
+    node.origin = here()
     if len(edges) == len(names):
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:

@@ -36,6 +36,7 @@ class softmax_of(Softmax):
 
     grad_fn = "SoftmaxBackward0"
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
+    jvp_input = vjp_input
     onnx = "Softmax"
 
     def forward(input, dim):
@@ -58,6 +59,7 @@ class log_softmax_of(Softmax):
 
     grad_fn = "LogSoftmaxBackward0"
     vjp_input = lambda g, out, dim: g - ops.exp(out) * ops.sum(g, dim, True)
+    jvp_input = lambda t, out, dim: t - ops.sum(ops.exp(out) * t, dim, True)
     onnx = "LogSoftmax"
 
     def forward(input, dim):
@@ -79,6 +81,7 @@ class safe_softmax(Softmax):
 
     grad_fn = "SafeSoftmaxBackward0"
     vjp_input = lambda g, out, dim: out * (g - ops.sum(g * out, dim, True))
+    jvp_input = vjp_input
 
     def formula(input, dim):
         return ops.where(ops.amax(input, dim, True) == -math.inf, 0, ops.softmax_of(input, dim))

@@ -194,7 +194,7 @@ def _weights(name: str, w: Tensor, n: int, integral: bool) -> None:
         raise ShapeError(f"cov: {name} must be a vector of {n}, one weight per observation, got shape {tuple(w.shape)}")
     if (w._array.dtype.kind in "biu") is not integral:
         raise DtypeError(f"cov: {name} must be {'integers' if integral else 'floating-point'}, got {w.dtype.name}")
-    if w._array.size and (w._array < 0).any():
+    if type(w._array) is np.ndarray and w._array.size and (w._array < 0).any():
         raise ValueRangeError(f"cov: {name} must not be negative")
 
 

@@ -145,7 +145,7 @@ def _view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -
 def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
     """Return `input` in another shape: a view where the memory order allows it, else a copy."""
     a = input._array if isinstance(input, Tensor) else input
-    if type(a) is not ndarray or a.flags.c_contiguous:
+    if not isinstance(a, ndarray) or a.flags.c_contiguous:
         return view(input, size)
     if type(size) is not tuple:
         size = ints(name, "shape", size)
