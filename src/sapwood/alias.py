@@ -10,13 +10,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from functools import partial
+from sys import _getframe as getframe
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from .errors import GradError, OverwrittenError
-from .origin import here
+from .origin import of_frame
 from .state import INFERENCE, get_mode, last, next_seq
 
 Array = ndarray[Any, Any]
@@ -90,11 +91,11 @@ def stamp(tensor: Any, op: str) -> None:
         record = entry[0]
     record.version += 1
     record.op = op
-    last.write = record.seq = next_seq()
+    last.write = record.seq = seq = next_seq()
     writes = record.writes
-    writes.append((record.seq, op, here()))
-    if len(writes) > _REMEMBERED:
+    if len(writes) == _REMEMBERED:
         del writes[0]
+    writes.append((seq, op, of_frame(getframe(1))))
     if tensor._base is not None or tensor._views is not None:
         follow(tensor)
 

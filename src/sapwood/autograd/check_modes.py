@@ -30,7 +30,8 @@ def check_forward(func: Callable[..., Any], given: Any, k: int, i: int, eps: flo
         if not np.allclose(got, want, rtol=rtol, atol=atol, equal_nan=True):
             raise GradcheckError(
                 f"gradcheck: output {k} with respect to input {i}: forward mode is off by up to "
-                f"{np.max(np.abs(got - want)):.3g}\nnumerical:\n{np.array(expected)}\nforward mode:\n{np.array(columns)}"
+                f"{np.max(np.abs(got - want)):.3g}\nnumerical:\n{np.array(expected)}\n"
+                f"forward mode:\n{np.array(columns)}"
             )
 
 
@@ -78,6 +79,6 @@ def check_batched(out: Tensor, source: Tensor, k: int, i: int) -> None:
     )
     if not np.allclose(together._array, np.stack(rows), rtol=1e-7, atol=1e-9, equal_nan=True):
         raise GradcheckError(
-            f"gradcheck: output {k} with respect to input {i}: gradients computed as a batch differ from those computed "
-            f"one by one\nbatch:\n{together._array}\none by one:\n{np.stack(rows)}"
+            f"gradcheck: output {k} with respect to input {i}: gradients computed as a batch differ from those "
+            f"computed one by one\nbatch:\n{together._array}\none by one:\n{np.stack(rows)}"
         )

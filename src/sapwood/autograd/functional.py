@@ -263,7 +263,8 @@ def hessian(
     _, several = _tuple("hessian", "inputs", inputs)
     if outer_jacobian_strategy not in ("forward-mode", "reverse-mode"):
         raise StrategyError(
-            f"hessian: outer_jacobian_strategy must be 'forward-mode' or 'reverse-mode', got {outer_jacobian_strategy!r}"
+            f"hessian: outer_jacobian_strategy must be 'forward-mode' or 'reverse-mode', got "
+            f"{outer_jacobian_strategy!r}"
         )
 
     def gradient(*xs: Tensor) -> Any:

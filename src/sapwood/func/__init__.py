@@ -8,6 +8,7 @@ functional_call, stack_module_state           modules as functions of their para
 
 from __future__ import annotations
 
+from . import batch_rules
 from .jacobians import hessian, jacfwd, jacrev
 from .modules import functional_call, functionalize, stack_module_state
 from .reverse import install

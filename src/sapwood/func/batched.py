@@ -107,7 +107,7 @@ class BatchedTensor(Wrapper):
         """Return the same example outside every graph."""
         return BatchedTensor(self._value.detach(), self._level)
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The same example outside every graph."""
         return self.detach()

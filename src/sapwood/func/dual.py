@@ -61,7 +61,7 @@ class DualTensor(Wrapper):
         """Return the value alone, outside every graph: what is detached does not follow the inputs."""
         return self._primal.detach()
 
-    @property
+    @property  # type: ignore[misc]
     def data(self) -> Tensor:
         """The primal's memory outside the graph."""
         return self._primal.data

@@ -110,8 +110,7 @@ def jacfwd(
         def along(*direction: Tensor) -> Any:
             def chosen(*inner: Any) -> Any:
                 own = dict(zip(places, tree.unflatten(inner, in_spec)))
-                made = func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
-                return made
+                return func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
 
             made = jvp(chosen, tuple(points), direction, has_aux=has_aux)
             return made[1:] if has_aux else (made[1],)

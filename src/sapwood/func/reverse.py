@@ -88,8 +88,11 @@ def _own(x: Any) -> Any:
 
 def _free(outs: tuple[Any, ...]) -> None:
     """Drop what the graph saved, as a pass without retain_graph does."""
-    from ..node import LEAF, Node, Output
+    from ..node import LEAF, Freed, Node, Output
+    from ..origin import here
+    from ..state import next_seq
 
+    freed = Freed(here(), next_seq())
     seen: set[Any] = set()
     stack = [t._node for o in outs for t in plain(o) if t._node is not LEAF]
     while stack:
@@ -100,7 +103,7 @@ def _free(outs: tuple[Any, ...]) -> None:
         seen.add(node)
         stack += node.edges
         if node.saves:
-            node.saved = None
+            node.saved = freed
 
 
 def install() -> None:

@@ -128,8 +128,8 @@ def grad_and_value(func: Callable[..., Any], argnums: Any = 0, has_aux: bool = F
             raise GradError(f"grad: the function must return a tensor, got {type(out).__name__}")
         if out.ndim:
             raise GradError(
-                f"grad: the function must return a tensor of no dimensions, got shape {tuple(out.shape)}; reduce it, or "
-                "use vjp or jacrev"
+                f"grad: the function must return a tensor of no dimensions, got shape {tuple(out.shape)}; reduce it, "
+                "or use vjp or jacrev"
             )
         if out.is_complex():
             raise GradError(
@@ -195,8 +195,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
                 raise GradError(f"vjp: cotangent {i} must be a tensor, got {type(c).__name__}")
             if c.shape != o.shape:
                 raise ShapeError(f"vjp: cotangent {i} has shape {tuple(c.shape)}, its output {tuple(o.shape)}")
-        found = tree.unflatten(run.pull(cots), run.in_spec)
-        return found
+        return tree.unflatten(run.pull(cots), run.in_spec)
 
     return (output, vjp_fn, _settle_aux("vjp", run)) if has_aux else (output, vjp_fn)
 

@@ -23,7 +23,7 @@ from numpy import asarray, ndarray
 from .. import alias, cuts, origin
 from ..dtypes import F32, F64
 from ..node import LEAF, Node
-from ..state import get_mode, next_seq
+from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
 from . import slow as slow_path
 from .declare import REQUIRED, Op, differentiable, input_names, todo
@@ -39,6 +39,8 @@ _COMMON = {
     "get_mode": get_mode,
     "next_seq": next_seq,
     "LEAF": LEAF,
+    "PACKING": GRAD | PACK,
+    "observed": slow_path.observed,
     "F32": F32,
     "F64": F64,
     "slow": slow_path.slow,
@@ -237,6 +239,8 @@ def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
         lines += [f"        {other}_d = {other}", f"        ty_ = type({other})"]
         lines += ["        if ty_ is Tensor or ty_ is Parameter:", f"            {other}_d = {other}._array"]
         lines += [f"            ok_ = {other}_d.dtype is dt_ and (mode_ == 0 or {other}._node is None)"]
+        # A view of the target would be read after it was written over.
+        lines[-1] += f" and {other}_d.base is not input_d"
         lines += ["        else:", "            ok_ = ty_ is float or ty_ is int"]
         test = f"ok_ and {test}"
         given += f", {other}_d"
@@ -346,7 +350,8 @@ def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list
             if record and n in can:
                 out += [f"        {n}_n = None"]
         out += ["    else:", *(arrays if n == first else []), f"        {fall}"]
-    out += ["    mode_ = get_mode()", "    if mode_ > 1:", f"        {fall}"]
+    # Saved-tensor hooks change only what a recorded node keeps, so that they do not leave the flat path.
+    out += ["    mode_ = get_mode()", "    if mode_ > 1 and mode_ != PACKING:", f"        {fall}"]
     if op.canon is not None and op.attrs:
         comma = "," if len(op.attrs) == 1 else ""
         out += [f"    {', '.join(op.attrs)}{comma} = canon({_canon(op, '_d')})"]
@@ -434,6 +439,7 @@ def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
     if lines:
         out += _ORIGIN_LINES
     out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
+    out += ["            if mode_ > 1:", "                observed(node_, mode_)"]
     if op.view:
         out += [f"            register_view(t_, {names[0]})"]
     return [*out, "            return t_"]

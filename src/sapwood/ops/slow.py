@@ -379,10 +379,15 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     _refuse_inference(op, inputs, node)
     mode = get_mode()
     if mode & (PACK | ANOMALY):
-        from ..autograd.observe import observed
-
         observed(node, mode)
     return _outputs(node, results, live)
+
+
+def observed(node: Any, mode: int) -> None:
+    """Apply the modes that change what a recorded node keeps."""
+    from ..autograd.observe import observed
+
+    observed(node, mode)
 
 
 def _outputs(node: Any, results: tuple[Any, ...], live: list[int]) -> list[Any]:

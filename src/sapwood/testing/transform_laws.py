@@ -86,9 +86,10 @@ def batched(op: type[Op], sample: Sample) -> None:
             given = [batch(wrap(w.copy()), own) if c else wrap(a.copy()) for w, a, c in zip(wholes, arrays, chosen)]
             try:
                 outs = [unbatch(o, own) for o in _called(op, sample, given)]
-            except GradError as problem:
+            except GradError:
                 # A result whose shape depends on values is refused even where all examples agree.
-                assert op.name in _BY_VALUE, problem
+                if op.name not in _BY_VALUE:
+                    raise
                 continue
         for got, column in zip(outs, zip(*rows), strict=True):
             want = np.stack([o._array for o in column])
@@ -120,8 +121,9 @@ def nested(op: type[Op], sample: Sample) -> None:
         given = [batch(batch(wrap(w.copy()), outer), inner) for w in wholes]
         try:
             outs = [unbatch(unbatch(o, inner), outer) for o in _called(op, sample, given)]
-        except GradError as problem:
-            assert op.name in _BY_VALUE, problem
+        except GradError:
+            if op.name not in _BY_VALUE:
+                raise
             return
     for k, got in enumerate(outs):
         want = np.stack([np.stack([rows[i][j][k]._array for j in range(COUNT)]) for i in range(2)])
@@ -174,7 +176,8 @@ def forward(op: type[Op], sample: Sample) -> None:
     try:
         grads = grad([outs[i] for i in live], inputs, [wrap(cots[i]) for i in live], allow_unused=True)
     except DtypeError:
-        assert any(a.dtype.kind == "c" for a in arrays)
+        if not any(a.dtype.kind == "c" for a in arrays):
+            raise
         return
     directions = {id(t): _random(t._array, rng) for t in inputs}
     backward = sum(_dot(directions[id(t)], g._array) for t, g in zip(inputs, grads) if g is not None)
@@ -224,4 +227,4 @@ def complex_sample(op: type[Op], sample: Sample) -> Sample | None:
     return Sample(tuple(map(turn, sample.args)), {k: turn(v) for k, v in sample.kwargs.items()})
 
 
-__all__ = ["arrays_of", "batched", "batched_pullback", "nested", "complex_sample", "forward"]
+__all__ = ["arrays_of", "batched", "batched_pullback", "complex_sample", "forward", "nested"]
