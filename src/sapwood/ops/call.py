@@ -240,7 +240,7 @@ def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
         lines += ["        if ty_ is Tensor or ty_ is Parameter:", f"            {other}_d = {other}._array"]
         lines += [f"            ok_ = {other}_d.dtype is dt_ and (mode_ == 0 or {other}._node is None)"]
         # A view of the target would be read after it was written over.
-        lines[-1] += f" and {other}_d.base is not input_d"
+        lines[-1] += f" and {other}_d.base is not {first}_d"
         lines += ["        else:", "            ok_ = ty_ is float or ty_ is int"]
         test = f"ok_ and {test}"
         given += f", {other}_d"
