@@ -8,6 +8,7 @@ stamp of its storage is smaller than the node's own number, so saving costs noth
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from functools import partial
 from sys import _getframe as getframe
 from typing import Any
@@ -17,7 +18,7 @@ from numpy import ndarray
 
 from .errors import GradError, OverwrittenError
 from .origin import of_frame
-from .state import last, next_seq
+from .state import INFERENCE, get_mode, last, next_seq
 
 Array = ndarray[Any, Any]
 
@@ -42,6 +43,10 @@ _REMEMBERED = 8
 _records: dict[int, tuple[Record, Any]] = {}
 moved: dict[int, tuple[Any, Any]] = {}
 """id of an array that `.data = …` took from a leaf -> (weak reference to the array, weak reference to the leaf)."""
+guards: list[Callable[[Any], None]] = []
+"""Called with every tensor that is about to be written to in place."""
+follow: Any = None
+"""Called after a write with a tensor that has views or is one, so that their histories follow; set by `inplace`."""
 
 
 def owner(array: Array) -> Array:
@@ -92,6 +97,8 @@ def stamp(tensor: Any, op: str) -> None:
     writes.append((seq, op, of_frame(getframe(2))))
     if len(writes) == 2 * _REMEMBERED:
         del writes[:_REMEMBERED]
+    if tensor._base is not None or tensor._views is not None:
+        follow(tensor)
 
 
 def stamp_of(array: Array) -> Record | None:
@@ -106,16 +113,18 @@ def check_saved(node: Any) -> None:
     Raises:
         OverwrittenError: naming the op that saved, the op that wrote, and the way out.
     """
-    for names, saved in zip(node.wants, node.saved):
+    # What hooks packed is theirs to keep intact; the arrays beside it are checked.
+    for names, saved in zip(node.wants, getattr(node.saved, "saved", node.saved)):
         for name, value in zip(names, saved or ()):
-            for array in value if type(value) is tuple else (value,):
-                if type(array) is ndarray:
-                    _check_intact(node, name, array)
+            check_intact(node, name, value)
 
 
-def _check_intact(node: Any, name: str, array: Array) -> None:
-    record = stamp_of(array)
-    if record is not None and record.seq > node.seq:
+def check_intact(node: Any, name: str, value: Any) -> None:
+    """Raise if one saved value, an array or a tuple of them, was written over since `node` saved it."""
+    for array in value if type(value) is tuple else (value,):
+        record = stamp_of(array) if type(array) is ndarray else None
+        if record is None or record.seq <= node.seq:
+            continue
         from .autograd.told import overwritten
 
         what = "its own result" if name in node.out_names else f"its argument {name!r}"
@@ -173,7 +182,8 @@ def register_view(view: Any, of: Any, kind: str = "") -> None:
     """Note that `view` shares the storage of `of`, so that in-place ops on one reach the graph of the other.
 
     Args:
-        kind: why the view must not be written to in place: "" (it may), "multiple", "no_grad", "function".
+        kind: why the view cannot follow a change of its base: "" (it can), "multiple", "no_grad", "inference",
+            "function". A view made where nothing is recorded wants a gradient of its own if its base does.
     """
     base = of._base
     if base is None:
@@ -183,6 +193,10 @@ def register_view(view: Any, of: Any, kind: str = "") -> None:
     elif kind or of._view_kind:
         view._view_kind = kind or of._view_kind
     view._base = base
+    if kind and view._node is None and base._node is not None and view._array.dtype.kind in "fcV":
+        from .node import LEAF
+
+        view._node = LEAF
     views = base._views
     if views is None:
         base._views = [weakref.ref(view)]
@@ -198,8 +212,17 @@ def live_views(base: Any) -> list[Any]:
     return [] if base._views is None else [v for r in base._views if (v := r()) is not None]
 
 
-def check_writable(tensor: Any, op: str, recording: bool) -> None:
-    """Raise, before anything is written, if `op` must not write to `tensor` in place."""
+def check_writable(tensor: Any, op: str, recording: bool, *sources: Any, takes: bool = False) -> None:
+    """Raise, before anything is written, if `op` must not write to `tensor` in place.
+
+    Args:
+        recording: whether the write would be recorded if something wants a gradient.
+        sources: the other operands; they must be the same memory as `tensor` or none of it.
+        takes: whether what is written requires grad; known from the sources where they are given.
+
+    Raises:
+        GradError: the graph could not follow the write, or elements share memory.
+    """
     from .node import LEAF
 
     array = tensor._array
@@ -208,30 +231,68 @@ def check_writable(tensor: Any, op: str, recording: bool) -> None:
             f"{op}: several elements of this tensor share one memory location (it was expanded), so writing in place "
             "is ambiguous; call tensor.clone() first"
         )
-    if tensor._inference and recording:
+    for source in sources:
+        other = getattr(source, "_array", None)
+        if other is not None:
+            takes = takes or source._node is not None
+            if other is not array and partly_overlap(array, other):
+                raise GradError(
+                    f"{op}: an operand lies partly in the memory that is written, so it would be read after it was "
+                    "written over; call clone() on it first"
+                )
+    if tensor._inference and not get_mode() & INFERENCE:
         raise GradError(f"{op}: an inference tensor cannot be changed in place outside inference_mode; clone it first")
-    if not recording:
-        return
-    if tensor._node is LEAF:
+    if recording and (takes or tensor.requires_grad):
+        _check_graph(tensor, op, LEAF)
+    for guard in guards:
+        guard(tensor)
+
+
+def _check_graph(tensor: Any, op: str, leaf: Any) -> None:
+    """Raise if a recorded write to `tensor` could not become part of the graph."""
+    base = tensor._base
+    if tensor._view_kind and base is not None:
+        why = {
+            "multiple": "comes from an op that returns several views (unbind, split, chunk, iteration)",
+            "no_grad": "was made under no_grad and would be changed with grad mode on",
+            "inference": "was made under inference_mode and would be changed with grad mode on",
+            "function": "was returned by a custom Function",
+        }[tensor._view_kind]
+        raise GradError(f"{op}: this view {why}, so its base cannot follow the change; call .clone() on it first")
+    if tensor._node is leaf:
         raise GradError(
             f"{op}: this tensor is a leaf that requires grad, and writing over it in place would lose the value its "
             "gradient belongs to; use the out-of-place form, or write inside `with no_grad():`"
         )
-    base = tensor._base
-    if base is None:
-        return
-    if base._node is LEAF:
+    if base is not None and base._node is leaf:
         raise GradError(
             f"{op}: this tensor is a view of a leaf that requires grad; write inside `with no_grad():`, or to a view "
             "of leaf.clone()"
         )
-    if tensor._view_kind and (base._node is not None or tensor._node is not None):
-        why = {
-            "multiple": "comes from an op that returns several views (unbind, split, chunk, iteration)",
-            "no_grad": "was made under no_grad and would be changed with grad mode on",
-            "function": "was returned by a custom Function",
-        }[tensor._view_kind]
-        raise GradError(f"{op}: this view {why}, so its base cannot follow the change; call .clone() on it first")
+
+
+def partly_overlap(a: Array, b: Array) -> bool:
+    """Return whether two arrays without gaps share some memory without being the same elements in the same order."""
+    if (a.base is None and b.base is None) or not a.size or not b.size or owner(a) is not owner(b):
+        return False
+    if not (is_dense(a) and is_dense(b)):
+        return False
+    start, other = address(a), address(b)
+    if start == other and a.nbytes == b.nbytes:
+        return a.shape == b.shape and a.strides != b.strides
+    return start < other + b.nbytes and other < start + a.nbytes
+
+
+def is_dense(array: Array) -> bool:
+    """Return whether the elements fill a stretch of memory, each place once, in whatever order."""
+    if array.flags.c_contiguous or array.flags.f_contiguous:
+        return True
+    expected = array.itemsize
+    for stride, n in sorted((abs(s), n) for s, n in zip(array.strides, array.shape) if n != 1):
+        if stride != expected:
+            return False
+        expected *= n
+    return True
 
 
 def strided_over(base: Array, view: Array) -> tuple[tuple[int, ...], tuple[int, ...], int]:

@@ -121,7 +121,9 @@ class Interop:
         default = dtypes.get_default_dtype()
         names = (default.name, dtypes.default_complex().name, "int64", "bool")
         a = self._array
-        made_by = None if self.is_leaf else type(self.grad_fn).__name__  # type: ignore[attr-defined]
+        # Not through grad_fn, which refuses to answer for a view that could not follow its base.
+        node = None if self.is_leaf else self._node  # type: ignore[attr-defined]
+        made_by = None if node is None else type(getattr(node, "node", node)).__name__
         return tensor_text(
             a,
             dtype_name=dtypes.of_numpy(a.dtype).name,

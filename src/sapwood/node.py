@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .errors import GradError
 from .hook import RemovableHandle, add_hook
@@ -30,6 +30,8 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+hooked: dict[int, Any] = {}
+"""The leaves that have, or had, hooks; a backward pass counts dependencies only while there are some."""
 
 
 class Node:
@@ -76,7 +78,7 @@ class Node:
     def name(self) -> str:
         """Return PyTorch's name of the node, e.g. "MulBackward0"."""
         name = type(self).__name__
-        return f"torch::autograd::{name}" if name in ("CopySlices", "NotImplemented") else name
+        return f"torch::autograd::{name}" if name in ("CopySlices", "NotImplemented", "CopyBackwards") else name
 
     @property
     def next_functions(self) -> tuple[tuple[Any, int], ...]:
@@ -87,6 +89,13 @@ class Node:
     def metadata(self) -> dict[Any, Any]:
         """A dictionary for the user's own notes on this node."""
         return rare(self).setdefault("metadata", {})
+
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        """What the gradient of each output must look like."""
+        if type(self.shape) is tuple and type(self.dtype) is tuple:
+            return tuple(InputMetadata(s, d) for s, d in zip(self.shape, self.dtype) if d is not None)
+        return (InputMetadata(self.shape, self.dtype),)
 
     def _sequence_nr(self) -> int:
         return self.seq
@@ -102,6 +111,10 @@ class Node:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_saved_"):
             return self._read_saved(name[7:])
+        if name.startswith("_raw_saved_"):
+            from .autograd.saved import raw_value
+
+            return raw_value(self, name[11:])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _read_saved(self, name: str) -> Any:
@@ -119,6 +132,37 @@ class Node:
         return f"<{type(self).__name__} object at {id(self):#x}>"
 
 
+class InputMetadata:
+    """Shape and type of one output of a node, which an arriving gradient must have."""
+
+    __slots__ = ("_dtype", "_shape")
+
+    is_nested_tensor = is_cpp_nested_tensor = is_tensor_subclass = False
+
+    def __init__(self, shape: tuple[int, ...], dtype: Any) -> None:
+        self._shape = shape
+        self._dtype = dtype
+
+    @property
+    def shape(self) -> list[int]:
+        """The size of each dimension."""
+        return list(self._shape)
+
+    @property
+    def dtype(self) -> Any:
+        """The element type."""
+        from .dtypes import of_numpy
+
+        return of_numpy(self._dtype)
+
+    @property
+    def device(self) -> Any:
+        """Where the gradient lives: the CPU."""
+        from .device import CPU
+
+        return CPU
+
+
 class Freed:
     """What takes the place of saved values once a backward pass has freed them."""
 
@@ -134,7 +178,7 @@ class Output:
 
     __slots__ = ("__weakref__", "dtype", "extra", "node", "nr", "seq", "shape")
 
-    saved = vjps = None
+    saved = vjps = own_pull = None
     """Nothing to free here; being no tuple sends the engine down its unusual branch."""
 
     def __init__(self, node: Node, nr: int, shape: tuple[int, ...], dtype: Any) -> None:
@@ -170,6 +214,12 @@ class AccumulateGrad:
         """Return PyTorch's name of the node."""
         return "torch::autograd::AccumulateGrad"
 
+    @property
+    def _input_metadata(self) -> tuple[InputMetadata, ...]:
+        """What the gradient of the leaf must look like."""
+        leaf = self._variable()
+        return () if leaf is None else (InputMetadata(leaf._array.shape, leaf._array.dtype),)
+
     def _sequence_nr(self) -> int:
         return 2**64 - 1
 
@@ -198,6 +248,8 @@ def leaf_rare(leaf: Any) -> dict[str, Any]:
         raise GradError("AccumulateGrad: its leaf is gone; keep a reference to the tensor or to its graph")
     if leaf._extra is None:
         leaf._extra = {}
+        key = id(leaf)
+        hooked[key] = weakref.ref(leaf, lambda _: hooked.pop(key, None))
     extra: dict[str, Any] = leaf._extra
     return extra
 
@@ -219,3 +271,29 @@ def as_function(edge: Any) -> tuple[Any, int]:
     if type(edge) is Output:
         return edge.node, edge.nr
     return accumulator(edge), 0
+
+
+class GradientEdge(NamedTuple):
+    """A place in the graph: output `output_nr` of `node`. Usable where `backward` and `grad` take tensors."""
+
+    node: Any
+    output_nr: int
+    ownership_token: Any = None
+
+
+def edge_of(place: GradientEdge) -> Any:
+    """Return the edge that leads to a place in the graph.
+
+    Raises:
+        GradError: the place is the accumulator of a leaf that is gone.
+    """
+    node, nr, token = place
+    if token is not None:
+        return token
+    if isinstance(node, AccumulateGrad):
+        if node.variable is None:
+            raise GradError("GradientEdge: the leaf that it names is gone; keep a reference to it")
+        return node.variable
+    if type(node.dtype) is not tuple:
+        return node
+    return Output(node, nr, node.shape[nr], node.dtype[nr])

@@ -175,7 +175,10 @@ class Tensor(Installed, Interop):
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to or through this tensor."""
-        return self._node is not None
+        if self._node is not None:
+            return True
+        base = self._base
+        return base is not None and base._node is not None and self.dtype.is_differentiable
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
@@ -224,6 +227,11 @@ class Tensor(Installed, Interop):
         if type(node) is Output:
             return node.node
         found: Node = node
+        if found.name() == "Invalid":
+            raise GradError(
+                "grad_fn: this view cannot follow a change of its base, which was written to in place: it comes from "
+                "an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
+            )
         return found
 
     @property
@@ -297,6 +305,9 @@ class Tensor(Installed, Interop):
         if node is None:
             raise GradError("register_hook: this tensor does not require grad, so no gradient will reach the hook")
         extra = leaf_rare(self) if node is LEAF else rare(node)
+        if type(node) is Output:
+            # So that the hook learns, too, if its output was not used.
+            rare(node.node).setdefault("hooked", {})[node.nr] = weakref.ref(node)
         return add_hook(extra.setdefault("tensor", {}), hook)
 
     def register_post_accumulate_grad_hook(self, hook: Callable[[Tensor], None]) -> RemovableHandle:
@@ -356,6 +367,11 @@ class Tensor(Installed, Interop):
         if self._inference:
             raise GradError("_version: inference tensors do not count their writes")
         return alias.version(self)
+
+    @property
+    def _backward_hooks(self) -> dict[int, Any] | None:
+        extra = self._extra if self._node is LEAF else None if self._node is None else self._node.extra
+        return (extra or {}).get("tensor")
 
     def _is_view(self) -> bool:
         return self._base is not None

@@ -6,7 +6,6 @@ import importlib
 from typing import Any
 
 from ..origin import is_origin_tracking, set_origin_tracking
-from ..tensor import Tensor as Variable
 from .anomaly import detect_anomaly, set_detect_anomaly
 from .mode import (
     enable_grad,
@@ -15,13 +14,16 @@ from .mode import (
     is_inference_mode_enabled,
     no_grad,
     set_grad_enabled,
+    set_multithreading_enabled,
 )
+from .mode import unsafe_preserve_version_counter as _unsafe_preserve_version_counter
 from .run import backward, grad
 
 _LAZY = {
     "Function": "function",
     "gradcheck": "check",
     "gradgradcheck": "check",
+    "Variable": "variable",
     "explain": "reasons",
     "live_graphs": "live",
     "nan_guard": "guard",
@@ -29,12 +31,15 @@ _LAZY = {
     "saved_report": "held",
     "steps": "stepping",
 }
-_MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional"}
+_MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional", "variable"}
+_RENAMED = {"anomaly_mode": "anomaly", "grad_mode": "mode"}
+"""PyTorch's names of modules that are called otherwise here."""
 
 
 def __getattr__(name: str) -> Any:
     if name in _LAZY:
         return getattr(importlib.import_module("." + _LAZY[name], __name__), name)
+    name = _RENAMED.get(name, name)
     if name in _MODULES:
         return importlib.import_module("." + name, __name__)
     raise AttributeError(f"module 'sapwood.autograd' has no attribute {name!r}")

@@ -11,8 +11,8 @@ runs the same formulas on Tensors, which records the backward pass as a graph of
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterable
-from contextvars import ContextVar
 from heapq import heappop, heappush
 from itertools import repeat
 from typing import Any
@@ -21,29 +21,19 @@ import numpy as np
 from numpy import ndarray
 
 from .. import alias
-from ..errors import DtypeError, ShapeError
-from ..node import Freed, Node, Output
-from ..state import ANOMALY, GRAD, GUARD, last, mode, next_seq
+from ..errors import ShapeError
+from ..node import Freed, Node, Output, hooked
+from ..state import ANOMALY, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
-from .saved import as_tensors, readable
+from . import hooks
+from .saved import in_graph, readable
 
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
-
-
-class Pass:
-    """One call of `backward` or `grad`: the key of what is worked out once for it."""
-
-    __slots__ = ("__weakref__", "partial")
-
-    def __init__(self, partial: bool) -> None:
-        self.partial = partial
-        """Whether only the gradients of given tensors are wanted."""
-
-
-current_pass: ContextVar[Pass | None] = ContextVar("sapwood_pass", default=None)
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
+_accumulating = threading.Lock()
+"""Held while one gradient is added to a `.grad`: passes of several threads may end at the same leaf."""
 
 
 def run(
@@ -52,7 +42,7 @@ def run(
     create: bool = False,
     keep: bool = False,
     wanted: list[Any] | None = None,
-    hooks: bool = True,
+    into: bool = False,
     origin: Any = None,
 ) -> dict[Any, Any]:
     """Send gradients from the roots back through the graph.
@@ -62,11 +52,11 @@ def run(
         create: record the pass, so that gradients can be differentiated again.
         keep: leave saved values in place for another pass.
         wanted: edges whose gradients to return; nothing else is visited.
-        hooks: run the hooks of wanted leaves (accumulating their gradients runs them otherwise).
+        into: add the gradients of leaves to their `.grad`, of the wanted ones where there are some.
         origin: the user's line that asked for the pass, for the error of a second one.
 
     Returns:
-        The gradients of the `wanted` edges that were reached; without `wanted`, of the leaves.
+        The gradients of the `wanted` edges that were reached; an empty dictionary with `into`.
     """
     waiting: dict[Any, Any] = {}
     leaves: dict[Any, Any] = {}
@@ -74,10 +64,14 @@ def run(
     owned: set[int] = set()
     path: set[Any] | None = None
     found: dict[Any, Any] = {}
-    if wanted is not None:
+    if wanted is not None or hooked:
         roots = list(roots)
-        path = nodes_towards(roots, wanted)
+    if wanted is not None:
+        path = nodes_towards(list(roots), wanted)
         found = dict.fromkeys(wanted)
+        if into:
+            # `backward(inputs=…)` runs the nodes of its inputs too: their hooks, and what they saved is freed.
+            path.update(edge for edge in wanted if isinstance(edge, Node | Output))
     for edge, g in roots:
         store = leaves if isinstance(edge, Tensor) else waiting
         if edge in store:
@@ -86,81 +80,139 @@ def run(
             store[edge] = g
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
+    counts = hooks.leaf_counts([edge for edge, _ in roots], path, wanted) if into and hooked else None
     freed = None if keep else Freed(origin, next_seq())
     anomaly = bool(mode.get() & (ANOMALY | GUARD))
-    unusual = create or anomaly or wanted is not None or bool(alias.moved)
-    while heap:
-        node = heappop(heap)[1]
-        g = waiting.pop(node)
-        if owned:
-            # From here on it may be handed to several edges, or its id to another array.
-            owned.discard(id(g))
-        saved = node.saved
-        dtype = node.dtype
-        vjps = node.vjps
-        if (
-            unusual
-            or type(saved) is not tuple
-            or node.extra is not None
-            or node.seq < last.write
-            or vjps is None
-            or dtype is C64
-            or dtype is C128
-        ):
-            if node.extra is not None:
-                g = before(node, g, create)
-            if path is not None:
-                if node in found:
-                    found[node] = g
-                if node not in path:
+    unusual = create or anomaly or wanted is not None or bool(alias.moved) or counts is not None
+    undefined: set[Any] = set()
+    running = token = None
+    try:
+        if counts:
+            running, token = _enter(roots, path, wanted)
+            for leaf in [leaf for leaf, n in counts.items() if not n]:
+                del counts[leaf]
+                accumulate(leaf, leaves.pop(leaf), create)
+        while heap:
+            node = heappop(heap)[1]
+            g = waiting.pop(node, None)
+            if owned:
+                # From here on it may be handed to several edges, or its id to another array.
+                owned.discard(id(g))
+            saved = node.saved
+            dtype = node.dtype
+            vjps = node.vjps
+            if (
+                unusual
+                or type(saved) is not tuple
+                or node.extra is not None
+                or node.seq < last.write
+                or vjps is None
+                or dtype is C64
+                or dtype is C128
+            ):
+                if g is None:
+                    if node not in undefined:
+                        continue
+                    undefined.remove(node)
+                if running is None and (node.extra is not None or node.own_pull is not None):
+                    running, token = _enter(roots, path, wanted)
+                if node.extra is not None:
+                    g = hooks.before(node, g, create)
+                if path is not None:
+                    if node in found:
+                        found[node] = g
+                    if node not in path:
+                        continue
+                if type(node) is Output:
+                    _collect(node, g, waiting, heap)
                     continue
-            if type(node) is Output:
-                _collect(node, g, waiting, heap)
-                continue
-            grads = pull(node, g, create)
-            if anomaly:
-                examine(node, g, grads)
-            saved = [(x,) for x in grads]
-            vjps = repeat(_given)
-        for edge, vjp, args in zip(node.edges, vjps, saved):
-            if edge is None:
-                continue
-            try:
-                gi = vjp(g, *args)
-            except RuntimeWarning:
-                gi = quietly(vjp, g, *args)
-            if gi is None:
-                continue
-            if isinstance(edge, Tensor):
-                store, spec = leaves, edge._array
-            else:
-                store, spec = waiting, edge
-            a = gi._array if create else gi
-            if a.shape != spec.shape or a.dtype is not spec.dtype:
-                gi = repair(gi, spec.shape, spec.dtype, node)
-            if edge not in store:
-                store[edge] = gi
-                if store is waiting:
-                    heappush(heap, (-edge.seq, edge))
-            elif create:
-                store[edge] = store[edge] + gi
-            else:
-                total = store[edge]
-                if id(total) in owned:
-                    add(total, gi, total)
+                grads = pull(node, g, create)
+                if anomaly:
+                    examine(node, g, grads)
+                saved = [(x,) for x in grads]
+                vjps = repeat(_given)
+            for edge, vjp, args in zip(node.edges, vjps, saved):
+                if edge is None:
+                    continue
+                try:
+                    gi = vjp(g, *args)
+                except RuntimeWarning:
+                    gi = quietly(vjp, g, *args)
+                if gi is None:
+                    unusual = True
+                    if not isinstance(edge, Tensor) and edge not in waiting and edge not in undefined:
+                        undefined.add(edge)
+                        heappush(heap, (-edge.seq, edge))
+                    continue
+                if isinstance(edge, Tensor):
+                    store, spec = leaves, edge._array
                 else:
-                    total = store[edge] = add(total, gi)
-                    # A 0-d sum is a scalar, which cannot be added to in place.
-                    if type(total) is ndarray:
-                        owned.add(id(total))
-        if not keep and node.saves:
-            node.saved = freed
-    if wanted is None:
-        return leaves
-    for edge in found:
-        if edge in leaves:
-            found[edge] = _leaf_hooks(edge, leaves[edge], create) if hooks else leaves[edge]
+                    store, spec = waiting, edge
+                a = gi._array if create else gi
+                if a.shape != spec.shape or a.dtype is not spec.dtype:
+                    gi = repair(gi, spec.shape, spec.dtype, node)
+                if edge not in store:
+                    store[edge] = gi
+                    if store is waiting:
+                        heappush(heap, (-edge.seq, edge))
+                elif create:
+                    store[edge] = store[edge] + gi
+                else:
+                    total = store[edge]
+                    if id(total) in owned:
+                        add(total, gi, total)
+                    else:
+                        total = store[edge] = add(total, gi)
+                        # A 0-d sum is a scalar, which cannot be added to in place.
+                        if type(total) is ndarray:
+                            owned.add(id(total))
+            if not keep and node.saves:
+                node.saved = freed
+            if counts:
+                a = g = gi = total = grads = saved = args = None
+                _complete(node.edges, counts, leaves, create)
+        # What the loop's variables still hold would look like a second owner of a fresh gradient.
+        a = g = gi = total = grads = saved = args = None
+        for edge in () if into else found:
+            if edge in leaves:
+                found[edge] = hooks.leaf_tensor_hooks(edge, leaves[edge], create)
+        if into:
+            _finish(leaves if wanted is None else {e: leaves.pop(e) for e in found if e in leaves}, create)
+        if running is not None:
+            for callback in running.callbacks:
+                callback()
+    finally:
+        if token is not None:
+            hooks.current.reset(token)
     return found
+
+
+def _enter(roots: Any, path: Any, wanted: Any) -> tuple[hooks.Pass, Any]:
+    """Let the hooks and functions that will be called find the pass that calls them."""
+    running, token = hooks.current.get(), None
+    if running is None or running.begun:
+        running = hooks.Pass(wanted is not None)
+        token = hooks.current.set(running)
+    running.begin(roots, path, wanted)
+    return running, token
+
+
+def _finish(leaves: dict[Any, Any], create: bool) -> None:
+    """Accumulate what arrived at the leaves."""
+    while leaves:
+        leaf = next(iter(leaves))
+        # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
+        accumulate(leaf, leaves.pop(leaf), create)
+
+
+def _complete(edges: Iterable[Any], counts: dict[Any, int], leaves: dict[Any, Any], create: bool) -> None:
+    """Note that a gradient went along each edge; accumulate in the leaves with hooks whose gradient is complete."""
+    for edge in edges:
+        if edge is not None and edge in counts:
+            counts[edge] -= 1
+            if counts[edge] <= 0:
+                del counts[edge]
+                accumulate(edge, leaves.pop(edge, None), create)
 
 
 def _given(g: Any, gi: Any) -> Any:
@@ -175,7 +227,8 @@ def _collect(output: Output, g: Any, waiting: dict[Any, Any], heap: list[tuple[i
     if slots is None:
         slots = waiting[node] = [None] * node.outs
         heappush(heap, (-node.seq, node))
-    slots[output.nr] = g if slots[output.nr] is None else slots[output.nr] + g
+    if g is not None:
+        slots[output.nr] = g if slots[output.nr] is None else slots[output.nr] + g
 
 
 def quietly(function: Any, *args: Any) -> Any:
@@ -190,18 +243,25 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
     Raises:
         GradError: what the node saved was freed, or written over.
     """
+    if node.extra is not None:
+        g = hooks.pre_hooks(node, g, create)
     if node.own_pull is not None:
         grads = node.own_pull(g, create)
-        return grads if node.extra is None else _after(node, g, grads, create)
+        return grads if node.extra is None else hooks.after(node, g, grads, create)
+    if g is None or (type(g) is list and not any(x is not None for x in g)):
+        if node.saves and type(node.saved) is Freed:
+            readable(node)
+        grads = [None] * len(node.edges)
+        return grads if node.extra is None else hooks.after(node, g, grads, create)
     saved = node.saved
     if type(saved) is not tuple:
         saved = readable(node)
-    elif node.seq < last.write:
+    if node.seq < last.write:
         alias.check_saved(node)
     if alias.moved:
         saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
     if create:
-        saved = tuple([as_tensors(node, i, s) for i, s in enumerate(saved)])
+        saved = in_graph(node, saved)
     needs = tuple([e is not None for e in node.edges])
     seen = g
     if type(g) is list and not node.takes_none:
@@ -216,7 +276,7 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
         grads = [quietly(vjp, g, *args) if n else None for vjp, n, args in zip(node.vjps, needs, saved)]
     if conjugate:
         grads = [x if x is None else x.conj() for x in grads]
-    return grads if node.extra is None else _after(node, seen, grads, create)
+    return grads if node.extra is None else hooks.after(node, seen, grads, create)
 
 
 def zeros_for(node: Node, nr: int, create: bool) -> Any:
@@ -276,129 +336,37 @@ def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any]) -> set[Any]:
             continue
         seen.add(node)
         order.append(node)
-        stack.extend(e for e in edges_of(node) if isinstance(e, (Node, Output)))
+        stack.extend(e for e in hooks.edges_of(node) if isinstance(e, (Node, Output)))
     on_path: set[Any] = set()
     for node in sorted(order, key=lambda n: n.seq):
-        if any(e in goals or e in on_path for e in edges_of(node) if e is not None):
+        if any(e in goals or e in on_path for e in hooks.edges_of(node) if e is not None):
             on_path.add(node)
     return on_path
-
-
-def edges_of(node: Any) -> tuple[Any, ...]:
-    """Return the edges of a Node or an Output."""
-    return (node.node,) if type(node) is Output else node.edges
-
-
-# -- hooks: reached only where a node or a leaf carries some ----------------------------------------------------------
-
-
-def _as_tensor(g: Any, create: bool) -> Any:
-    if create or g is None:
-        return g
-    a = np.asarray(g)
-    return wrap(a if a.flags.writeable else a.copy())
-
-
-def _call(hook: Any, args: tuple[Any, ...], create: bool) -> Any:
-    """Run user code with grad mode equal to `create`."""
-    word = mode.get()
-    token = mode.set(word | GRAD if create else word & ~GRAD)
-    try:
-        return hook(*args)
-    finally:
-        mode.reset(token)
-
-
-def _checked(result: Any, like: Any, create: bool) -> Any:
-    """Return what a hook gave in place of a gradient, after checking that it can take its place."""
-    if not isinstance(result, Tensor):
-        raise DtypeError(f"hook: a gradient hook must return a tensor or None, got {type(result).__name__}")
-    if result._array.shape != like._array.shape:
-        raise ShapeError(
-            f"hook: the hook returned a gradient of shape {result._array.shape}, it must have {like._array.shape}"
-        )
-    return result
-
-
-def _tensor_hooks(extra: dict[str, Any], g: Any, create: bool) -> Any:
-    for hook in tuple(extra.get("tensor", {}).values()):
-        t = _as_tensor(g, create)
-        result = _call(hook, (t,), create)
-        if result is not None:
-            result = _checked(result, t, create)
-            g = result if create else result._array
-    return g
-
-
-def before(node: Any, g: Any, create: bool) -> Any:
-    """Run what must see a gradient before its node runs: tensor hooks, node pre-hooks, retained gradients."""
-    extra = node.extra
-    if not isinstance(g, list):
-        g = _tensor_hooks(extra, g, create)
-    for hook in tuple(extra.get("pre", {}).values()):
-        gs = tuple(_as_tensor(x, create) for x in g) if isinstance(g, list) else (_as_tensor(g, create),)
-        result = _call(hook, (gs,), create)
-        if result is not None:
-            result = result if isinstance(result, tuple | list) else (result,)
-            new = [r if create or r is None else r._array for r in result]
-            g = new if isinstance(g, list) else new[0]
-    retained = extra.get("retain")
-    if retained is not None and (tensor := retained()) is not None:
-        t = _as_tensor(g, create)
-        tensor._grad = t if tensor._grad is None else tensor._grad + t
-    return g
-
-
-def _after(node: Node, g: Any, grads: Any, create: bool) -> Any:
-    """Run the node's post-hooks on (grad_inputs, grad_outputs)."""
-    hooks = node.extra.get("post") if node.extra else None
-    for hook in tuple(hooks.values()) if hooks else ():
-        inputs = tuple(_as_tensor(x, create) for x in grads)
-        outputs = tuple(_as_tensor(x, create) for x in g) if isinstance(g, list) else (_as_tensor(g, create),)
-        result = _call(hook, (inputs, outputs), create)
-        if result is not None:
-            result = result if isinstance(result, tuple | list) else (result,)
-            grads = [r if create or r is None else r._array for r in result]
-    return grads
-
-
-def _leaf_hooks(leaf: Any, g: Any, create: bool) -> Any:
-    extra = leaf._extra
-    if extra is None:
-        return g
-    g = _tensor_hooks(extra, g, create)
-    for hook in tuple(extra.get("pre", {}).values()):
-        result = _call(hook, ((_as_tensor(g, create),),), create)
-        if result is not None:
-            first = result[0] if isinstance(result, tuple | list) else result
-            g = first if create else first._array
-    return g
 
 
 # -- leaves -----------------------------------------------------------------------------------------------------------
 
 
 def accumulate(leaf: Any, g: Any, create: bool) -> None:
-    """Add a complete gradient to the `.grad` of a leaf."""
+    """Add a complete gradient (None if none arrived, which only hooks see) to the `.grad` of a leaf."""
     extra = leaf._extra
     if extra is not None:
-        g = _leaf_hooks(leaf, g, create)
-    old = leaf._grad
-    if create:
-        leaf._grad = g if old is None else old + g
-    elif old is None:
-        leaf._grad = wrap(_own(g, leaf._array))
-    elif old._node is None:
-        np.add(old._array, g, out=old._array)
-        if old._record is not None or alias.record_of(old) is not None:
-            alias.stamp(old, "backward")
-    else:
-        leaf._grad = _as_tensor(old._array + g, create)
+        g = hooks.before_leaf(extra, g, create)
+    if g is not None:
+        with _accumulating:
+            old = leaf._grad
+            if create:
+                leaf._grad = g if old is None else old + g
+            elif old is None:
+                leaf._grad = wrap(_own(g, leaf._array))
+            elif old._node is None:
+                np.add(old._array, g, out=old._array)
+                if old._record is not None or alias.record_of(old) is not None:
+                    alias.stamp(old, "backward")
+            else:
+                leaf._grad = wrap(np.asarray(old._array + g))
     if extra is not None:
-        for hook in tuple(extra.get("post", {}).values()):
-            _call(hook, ((), (_as_tensor(g, create),)), create)
-        for hook in tuple(extra.get("accumulated", {}).values()):
-            _call(hook, (leaf,), False)
+        hooks.after_leaf(leaf, extra, g, create)
 
 
 def _own(g: Any, like: ndarray[Any, Any]) -> ndarray[Any, Any]:

@@ -3,31 +3,28 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import alias
-from ..errors import ArgumentError, GradError
+from .. import node as nodes
+from ..errors import GradError, ValueRangeError
 from ..hook import RemovableHandle
-from ..node import LEAF, Output, accumulator
-from ..node import AccumulateGrad as AccumulateGrad
-from ..node import Node as Node
+from ..node import LEAF, GradientEdge, Output, accumulator
 from ..tensor import Tensor
-from .observe import (
-    disable_saved_tensors_hooks as disable_saved_tensors_hooks,
-)
-from .observe import (
-    saved_tensors_hooks as saved_tensors_hooks,
-)
+from . import hooks
+from .mutation import allow_mutation_on_saved_tensors
+from .observe import disable_saved_tensors_hooks, saved_tensors_hooks
 
 
-class GradientEdge(NamedTuple):
-    """A place in the graph: output `output_nr` of `node`. Usable where `backward` and `grad` take tensors."""
+class Node(ABC):  # noqa: B024 - only for isinstance; programs define no nodes of their own by it
+    """What every node of a graph is an instance of: recorded calls, custom functions, accumulators of leaves."""
 
-    node: Any
-    output_nr: int
-    edge: Any = None
+
+Node.register(nodes.Node)
+Node.register(nodes.AccumulateGrad)
 
 
 def get_gradient_edge(tensor: Tensor) -> GradientEdge:
@@ -43,7 +40,7 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
         return GradientEdge(accumulator(tensor), 0, tensor)
     if type(node) is Output:
         return GradientEdge(node.node, node.nr, node)
-    return GradientEdge(node, 0, node)
+    return GradientEdge(node, 0)
 
 
 def register_multi_grad_hook(
@@ -53,33 +50,44 @@ def register_multi_grad_hook(
 
     Args:
         fn: with mode "all" receives a list with the gradient of each tensor (None where none arrived), once all that
-            can arrive have; with mode "any" the first gradient that arrives.
+            will arrive in this pass have; with mode "any" the first gradient that arrives.
 
     Raises:
-        ArgumentError: another mode.
+        ValueRangeError: another mode.
+        GradError: one of the tensors does not require grad.
     """
     if mode not in ("all", "any"):
-        raise ArgumentError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {mode!r}")
-    wanted = [i for i, t in enumerate(tensors) if t._node is not None]
-    if not wanted:
-        raise GradError("register_multi_grad_hook: none of the tensors requires grad, so the hook could never run")
+        raise ValueRangeError(f"register_multi_grad_hook: mode must be 'all' or 'any', got {mode!r}")
+    edges = [t if t._node is LEAF else t._node for t in tensors]
+    if None in edges:
+        raise GradError(
+            f"register_multi_grad_hook: tensors[{edges.index(None)}] does not require grad, so no gradient will reach "
+            "the hook"
+        )
     lock = threading.Lock()
-    received: list[Any] = [None] * len(tensors)
-    count = 0
+    key = object()
 
     def arrived(i: int, g: Any) -> None:
-        nonlocal count
+        running = hooks.current.get()
+        if running is None:
+            return
         with lock:
-            count = (count + 1) % len(wanted)
-            ready = count == 0 if mode == "all" else count == 1 % len(wanted)
-            received[i] = g
-            given = list(received) if mode == "all" else g
-            if count == 0:
-                received[:] = [None] * len(tensors)
-        if ready:
-            fn(given)
+            if mode == "any":
+                if g is None or key in running.notes:
+                    return
+                running.notes[key] = True
+                given = g
+            else:
+                if key not in running.notes:
+                    running.notes[key] = [None] * len(tensors), sum(map(running.will_reach, edges))
+                given, missing = running.notes[key]
+                given[i] = g
+                running.notes[key] = given, missing - 1
+                if missing > 1:
+                    return
+        fn(given)
 
-    return _Handles([tensors[i].register_hook(partial(arrived, i)) for i in wanted])
+    return _Handles([t.register_hook(partial(arrived, i)) for i, t in enumerate(tensors)])
 
 
 class _Handles(RemovableHandle):
@@ -98,7 +106,7 @@ class _Handles(RemovableHandle):
 
 def increment_version(tensor: Tensor | Sequence[Tensor]) -> None:
     """Report a write that Sapwood could not see, such as one through `tensor.numpy()`."""
-    for t in (tensor,) if isinstance(tensor, Tensor) else tensor:
+    for t in (tensor,) if isinstance(tensor, Tensor) else tuple(tensor):
         alias.stamp(t, "increment_version")
 
 
@@ -107,3 +115,26 @@ class save_on_cpu(saved_tensors_hooks):
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
         super().__init__(lambda t: t.clone(), lambda t: t)
+
+
+def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
+    """Do nothing: a CPU has no streams that could differ."""
+
+
+def set_override_stale_capture_stream(enabled: bool) -> None:
+    """Do nothing: a CPU has no streams that could be captured."""
+
+
+__all__ = [
+    "GradientEdge",
+    "Node",
+    "allow_mutation_on_saved_tensors",
+    "disable_saved_tensors_hooks",
+    "get_gradient_edge",
+    "increment_version",
+    "register_multi_grad_hook",
+    "save_on_cpu",
+    "saved_tensors_hooks",
+    "set_override_stale_capture_stream",
+    "set_warn_on_accumulate_grad_stream_mismatch",
+]

@@ -6,13 +6,16 @@ and gives the caller's mode back at each yield.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextvars import Token
 from typing import Any, TypeVar
 
+from .. import alias
 from ..state import GRAD, INFERENCE, get_mode, mode
+from ..tensor import Tensor
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -183,3 +186,25 @@ def is_grad_enabled() -> bool:
 def is_inference_mode_enabled() -> bool:
     """Return whether inference mode is on here and now."""
     return bool(get_mode() & INFERENCE)
+
+
+class set_multithreading_enabled(contextlib.nullcontext[None]):
+    """Accept whether backward may use several threads; a pass runs in the thread that starts it, always."""
+
+    def __init__(self, mode: bool) -> None:
+        super().__init__()
+        self.mode = mode
+
+
+@contextlib.contextmanager
+def unsafe_preserve_version_counter(tensors: Tensor | tuple[Tensor, ...]) -> Generator[None]:
+    """Let writes to the tensors inside go unnoticed: graphs that saved them will use the changed values."""
+    given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    before = [(r.version, r.seq) if (r := alias.record_of(t)) is not None else (0, 0) for t in given]
+    try:
+        yield
+    finally:
+        for t, (version, seq) in zip(given, before):
+            record = alias.record_of(t)
+            if record is not None:
+                record.version, record.seq = version, seq

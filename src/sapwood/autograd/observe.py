@@ -19,6 +19,8 @@ from .saved import Packed, PackedValue, as_tensor
 
 _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hooks", default=())
 
+_disabled: ContextVar[str | None] = ContextVar("sapwood_saved_hooks_disabled", default=None)
+
 
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
@@ -26,20 +28,12 @@ def observed(node: Node, word: int) -> None:
         stack = traceback.extract_stack()[:-4]
         rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
     if word & PACK and node.saves:
-        pack, unpack = saved_hooks()
-        _pack(node, pack, unpack)
+        _pack(node, *saved_hooks())
 
 
 def saved_hooks() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]:
-    """Return the innermost pair of hooks.
-
-    Raises:
-        GradError: they are disabled here.
-    """
-    pack, unpack = _hooks.get()[-1]
-    if isinstance(pack, str):
-        raise GradError(f"saved_tensors_hooks: they are disabled here: {pack}")
-    return pack, unpack
+    """Return the innermost pair of hooks."""
+    return _hooks.get()[-1]
 
 
 def call_pack(pack: Callable[[Tensor], Any], tensor: Tensor) -> Any:
@@ -55,7 +49,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
     names = (*node.inputs, *node.out_names)
 
     def one(tensor: Tensor) -> PackedValue:
-        return PackedValue(call_pack(pack, tensor.detach() if tensor.grad_fn is node else tensor))
+        return PackedValue(call_pack(pack, tensor.detach() if tensor.grad_fn is node else tensor), unpack)
 
     def packed(name: str, value: Any) -> Any:
         if name not in names:
@@ -75,8 +69,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
         tuple(
             None if values is None else tuple(packed(n, v) for n, v in zip(names_, values))
             for names_, values in zip(node.wants, node.saved)
-        ),
-        unpack,
+        )
     )
 
 
@@ -123,7 +116,9 @@ class saved_tensors_hooks:
         self.unpack_hook = unpack_hook
         self._tokens: list[Any] = []
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Any:
+        if (why := _disabled.get()) is not None:
+            raise GradError(f"saved_tensors_hooks: they are disabled here: {why}")
         hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))
         self._tokens.append((hooks, mode.set(get_mode() | PACK)))
 
@@ -135,12 +130,18 @@ class saved_tensors_hooks:
 
 @contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Raise `error_message` if anything is saved through hooks inside."""
-    token = _hooks.set((*_hooks.get(), (error_message, None)))
+    """Raise `error_message` when saved-tensor hooks are entered inside.
+
+    Raises:
+        GradError: hooks are active already.
+    """
+    if _hooks.get():
+        raise GradError(f"disable_saved_tensors_hooks: hooks are active here already: {error_message}")
+    token = _disabled.set(error_message)
     try:
         yield
     finally:
-        _hooks.reset(token)
+        _disabled.reset(token)
 
 
 _observers: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("sapwood_observers", default=())

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, DtypeError, GradError, ShapeError
-from ..node import LEAF
+from ..node import LEAF, GradientEdge, Output, edge_of
 from ..origin import of_frame
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
-from . import engine, told
+from . import engine, hooks, told
 
 transformed: Any = None
 """What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""
@@ -44,56 +44,55 @@ def backward(
         roots = _one_root(tensors)
     else:
         roots = _roots("backward", tensors, grad_tensors, create_graph)
-    if inputs is None:
-        leaves = _run(roots, create_graph, keep)
-    else:
-        wanted = _edges("backward", (inputs,) if isinstance(inputs, Tensor) else tuple(inputs))
-        if not wanted:
-            raise ValueError("backward: inputs is empty, so nothing would receive a gradient; leave it out")
-        leaves = {}
-        found = _run(roots, create_graph, keep, wanted, hooks=False)
-        for tensor, edge in zip((inputs,) if isinstance(inputs, Tensor) else tuple(inputs), wanted):
-            if found[edge] is None:
-                continue
-            if edge is tensor:
-                leaves[edge] = found[edge]
-            else:
-                g = found[edge] if create_graph else wrap(np.array(found[edge]))
-                tensor._grad = g if tensor._grad is None else tensor._grad + g
-    if create_graph and leaves:
+    wanted = None
+    if inputs is not None:
+        inputs = _sequence("backward", "inputs", inputs)
+        if not inputs:
+            raise GradError("backward: inputs is empty, so nothing would receive a gradient; leave it out")
+        wanted = _edges("backward", inputs, roots)
+        for tensor in inputs:
+            if isinstance(tensor, Tensor):
+                tensor.retain_grad()
+    if create_graph:
         warnings.warn(
             "backward(create_graph=True) leaves gradients that hold the graph that made them; use autograd.grad for "
             "higher derivatives, or set .grad = None afterwards",
             UserWarning,
             stacklevel=3,
         )
-    while leaves:
-        leaf = next(iter(leaves))
-        # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
-        engine.accumulate(leaf, leaves.pop(leaf), create_graph)
+    _run(roots, create_graph, keep, wanted, into=True)
 
 
-def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None = None, hooks: bool = True) -> dict[Any, Any]:
+def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
     origin = None
     if not keep:
         frame = getframe(2)
         # Every `loss.backward()` comes through the method; asking for the frame above it is quicker than walking.
         origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
-    current = engine.current_pass.set(engine.Pass(wanted is not None))
+    current = hooks.current.set(hooks.Pass(wanted is not None))
     try:
         if not create:
-            return engine.run(roots, keep=keep, wanted=wanted, hooks=hooks, origin=origin)
+            return engine.run(roots, keep=keep, wanted=wanted, into=into, origin=origin)
         token = mode.set(get_mode() | GRAD)
         try:
-            return engine.run(roots, create=True, keep=keep, wanted=wanted, hooks=hooks, origin=origin)
+            return engine.run(roots, create=True, keep=keep, wanted=wanted, into=into, origin=origin)
         finally:
             mode.reset(token)
     except Exception as problem:
         told.add_notes(problem, roots, engine.run)
         raise
     finally:
-        engine.current_pass.reset(current)
+        hooks.current.reset(current)
+
+
+def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
+    """Return one tensor, one edge or a sequence of them as a tuple."""
+    if isinstance(given, Tensor | GradientEdge):
+        return (given,)
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise ArgumentError(f"{op}: {what} must be a tensor or a sequence of tensors, got {type(given).__name__}")
+    return tuple(given)
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}
@@ -143,7 +142,7 @@ def grad(
             materialize_grads,
         )  # fmt: skip
         return dict(zip(inputs, values))
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    inputs = _sequence("grad", "inputs", inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
     if is_grads_batched:
@@ -155,51 +154,60 @@ def grad(
         if found is not None:
             return found
     roots = _roots("grad", outputs, grad_outputs, create_graph)
-    wanted = _edges("grad", inputs)
+    if not inputs:
+        raise GradError("grad: inputs is empty, so there is nothing to differentiate with respect to")
+    wanted = _edges("grad", inputs, roots)
     keep = create_graph if retain_graph is None else retain_graph
     found = _run(roots, create_graph, keep, wanted)
     results: list[Tensor | None] = []
-    for i, (tensor, edge) in enumerate(zip(inputs, wanted)):
+    for i, edge in enumerate(wanted):
         g = found[edge]
         if g is None:
-            results.append(unused(i, tensor, allow_unused, materialize_grads))
+            results.append(unused(i, edge, allow_unused, materialize_grads))
         else:
             results.append(g if create_graph else wrap(np.asarray(g)))
     return tuple(results)
 
 
-def unused(i: int, tensor: Tensor, allow: bool | None, materialize: bool) -> Tensor | None:
-    """Return what stands for the gradient of an input that the outputs do not depend on.
+def unused(i: int, place: Any, allow: bool | None, materialize: bool) -> Tensor | None:
+    """Return what stands for the gradient of an input, a tensor or an edge, that the outputs do not depend on.
 
     Raises:
         GradError: neither None nor zeros were allowed.
     """
+    like = place._array if isinstance(place, Tensor) else place
     if materialize:
-        return wrap(np.zeros_like(tensor._array))
+        return wrap(np.zeros(like.shape, like.dtype))
     if not allow:
         raise GradError(
-            f"grad: inputs[{i}], a tensor of shape {tuple(tensor.shape)}, is not part of the outputs' graph; pass "
-            "allow_unused=True to get None for it, or materialize_grads=True to get zeros"
+            f"grad: inputs[{i}], of shape {like.shape}, is not part of the outputs' graph; pass allow_unused=True to "
+            "get None for it, or materialize_grads=True to get zeros"
         )
     return None
 
 
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:
     """Return (edge, gradient) per root, after checking that each has a graph and a fitting gradient."""
-    tensors = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
-    if isinstance(grads, Tensor) or grads is None:
-        grads = (grads,) * (1 if grads is not None else len(tensors))
-    grads = tuple(grads)
+    tensors = _sequence(op, "roots", tensors)
+    if grads is None:
+        grads = (None,) * len(tensors)
+    grads = _sequence(op, "gradients", grads)
+    for g in grads:
+        if g is not None and not isinstance(g, Tensor):
+            raise ArgumentError(f"{op}: a gradient must be a tensor or None, got {type(g).__name__}")
     if len(grads) != len(tensors):
         raise GradError(f"{op}: {len(tensors)} root tensors came with {len(grads)} gradients; give one for each")
     roots = []
     for i, (t, g) in enumerate(zip(tensors, grads)):
-        if not isinstance(t, Tensor):
-            edge, t = t.edge, t  # a GradientEdge
-            shape, dtype = edge.shape, edge.dtype
-        else:
+        if isinstance(t, GradientEdge):
+            edge = edge_of(t)
+            like = edge._array if isinstance(edge, Tensor) else edge
+            shape, dtype = like.shape, like.dtype
+        elif isinstance(t, Tensor):
             edge = t if t._node is LEAF else t._node
             shape, dtype = t._array.shape, t._array.dtype
+        else:
+            raise ArgumentError(f"{op}: root {i} must be a tensor or a GradientEdge, got {type(t).__name__}")
         if edge is None:
             raise GradError(
                 f"{op}: root {i} does not require grad and no op recorded it, so there is nothing to differentiate. "
@@ -221,8 +229,6 @@ def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, creat
             raise GradError(f"{op}: a gradient can be left out only for a real root, root {i} is {dtype}; pass one")
         one = np.ones(shape, dtype)
         return wrap(one) if create else one
-    if not isinstance(g, Tensor):
-        raise ArgumentError(f"{op}: a gradient must be a tensor or None, got {type(g).__name__} for root {i}")
     if g._array.shape != shape:
         raise ShapeError(f"{op}: the gradient of root {i} has shape {g._array.shape}, the root has {shape}")
     if g._array.dtype is not dtype:
@@ -232,18 +238,26 @@ def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, creat
     return g if create else g._array
 
 
-def _edges(op: str, inputs: tuple[Any, ...]) -> list[Any]:
+def _edges(op: str, inputs: tuple[Any, ...], roots: Any) -> list[Any]:
     edges = []
     for i, t in enumerate(inputs):
+        if isinstance(t, GradientEdge):
+            edges.append(_in_graph(edge_of(t), roots))
+            continue
         if not isinstance(t, Tensor):
-            if hasattr(t, "edge"):
-                edges.append(t.edge)
-                continue
             raise ArgumentError(f"{op}: inputs[{i}] must be a tensor, got {type(t).__name__}")
         if t._node is None:
             raise GradError(f"{op}: inputs[{i}] does not require grad; call requires_grad_() before using it")
         edges.append(t if t._node is LEAF else t._node)
     return edges
+
+
+def _in_graph(edge: Any, roots: Any) -> Any:
+    """Return the edge of the roots' graph that is the same place as `edge`, which the user may have made by hand."""
+    if type(edge) is not Output:
+        return edge
+    same = (e for e in hooks.reachable([r for r, _ in roots]) if type(e) is Output)
+    return next((e for e in same if e.node is edge.node and e.nr == edge.nr), edge)
 
 
 def _method(

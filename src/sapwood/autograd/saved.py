@@ -6,33 +6,53 @@ at the edge of that input, the output is the array at the node itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 from numpy import ndarray
 
-from ..errors import GradError
+from ..alias import check_intact
+from ..errors import ArgumentError, GradError
 from ..node import Freed, Node, Output
+from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import told
 
 
 class Packed:
-    """A node's saved values after `pack` of saved-tensor hooks; `unpack` is applied at each use."""
+    """A node's saved values when some of them are no plain arrays: packed by hooks, or lost to a write in place."""
 
-    __slots__ = ("saved", "unpack")
+    __slots__ = ("saved",)
 
-    def __init__(self, saved: tuple[Any, ...], unpack: Any) -> None:
+    def __init__(self, saved: tuple[Any, ...]) -> None:
         self.saved = saved
-        self.unpack = unpack
 
 
 class PackedValue:
-    """One packed value among the saved ones."""
+    """One such value: `unpack(value)` makes the tensor again at each use."""
 
-    __slots__ = ("value",)
+    __slots__ = ("unpack", "value")
 
-    def __init__(self, value: Any) -> None:
+    def __init__(self, value: Any, unpack: Callable[[Any], Any]) -> None:
         self.value = value
+        self.unpack = unpack
+
+    def tensor(self) -> Tensor:
+        """Return the tensor again.
+
+        Raises:
+            ArgumentError: the hook returned something else.
+        """
+        word = get_mode()
+        token = mode.set(word & ~PACK)
+        try:
+            found = self.unpack(self.value)
+        finally:
+            mode.reset(token)
+        if not isinstance(found, Tensor):
+            raise ArgumentError(f"saved_tensors_hooks: unpack must return a tensor, got {type(found).__name__}")
+        return found
 
 
 def readable(node: Node) -> tuple[Any, ...]:
@@ -44,25 +64,123 @@ def readable(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if type(saved) is Freed:
         raise GradError(told.freed(node, saved))
+    if saved is None and node.name() == "Invalid":
+        raise GradError(
+            "backward: a view was used that cannot follow its base, which was written to in place: it comes "
+            "from an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
+        )
+    if saved is None:
+        raise GradError(
+            f"backward: what {node.name()} saved was freed by an earlier pass; pass retain_graph=True to that call"
+        )
     if type(saved) is Packed:
-        return tuple(None if args is None else tuple(_unpack(a, saved.unpack) for a in args) for args in saved.saved)
+        return tuple(None if args is None else tuple(map(_unpack, args)) for args in saved.saved)
     found: tuple[Any, ...] = saved
     return found
 
 
-def _unpack(value: Any, unpack: Any) -> Any:
+def _unpack(value: Any) -> Any:
     if type(value) is PackedValue:
-        return unpack(value.value)._array
-    if type(value) is tuple:
-        return tuple(_unpack(v, unpack) for v in value)
-    return value
+        return value.tensor()._array
+    return tuple(map(_unpack, value)) if type(value) is tuple else value
 
 
-def as_tensors(node: Node, i: int, saved: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    """Return the saved arguments of input i's formula, arrays as Tensors at their place in the graph."""
-    if saved is None:
-        return ()
-    return tuple(as_tensor(node, name, value) for name, value in zip(node.wants[i], saved))
+def in_graph(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the saved arguments per input with arrays as Tensors at their places in the graph."""
+    return tuple(
+        () if args is None else tuple(map(as_tensor, repeat(node), names, args))
+        for names, args in zip(node.wants, saved)
+    )
+
+
+class SavedTensor:
+    """One value that a node keeps, before unpacking: the place to register hooks on it alone."""
+
+    __slots__ = ("_find", "_name", "_node", "_replace")
+
+    def __init__(self, node: Any, name: str, find: Callable[[], Any], replace: Callable[[Any], None]) -> None:
+        self._node = node
+        self._name = name
+        self._find = find
+        self._replace = replace
+
+    def register_hooks(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
+        """Keep `pack_hook(tensor)` in place of the value; `unpack_hook` makes the tensor again at each use.
+
+        Raises:
+            GradError: the value was freed, is not there, or has hooks already.
+        """
+        value = self._find()
+        if value is None:
+            raise GradError(f"register_hooks: {self._node.name()} keeps nothing as {self._name}; hooks have no use")
+        if type(value) is PackedValue:
+            raise GradError(f"register_hooks: {self._name} of {self._node.name()} has hooks already")
+        if not callable(pack_hook) or not callable(unpack_hook):
+            raise ArgumentError("register_hooks: two functions are expected, one that packs and one that unpacks")
+        word = get_mode()
+        token = mode.set(word & ~(PACK | GRAD))
+        try:
+            self._replace(PackedValue(pack_hook(value.detach()), unpack_hook))
+        finally:
+            mode.reset(token)
+
+    @property
+    def data(self) -> Any:
+        """What is kept: the tensor, or what the pack hook made of it."""
+        value = self._find()
+        return value.value if type(value) is PackedValue else value
+
+    @property
+    def unpack_hook(self) -> Any:
+        """The unpack hook, None without hooks."""
+        value = self._find()
+        return value.unpack if type(value) is PackedValue else None
+
+    def __repr__(self) -> str:
+        return f"<SavedTensor object at {id(self):#x}>"
+
+
+def raw_value(node: Node, name: str) -> SavedTensor:
+    """Return the handle of what `node` saved under `name`.
+
+    Raises:
+        GradError: backward has freed it.
+        AttributeError: no tensor of that name is ever saved.
+    """
+    own = {"self": "input", "result": "out"}.get(name, name)
+    readable_or_freed(node)
+    at = next(((i, names.index(own)) for i, names in enumerate(node.wants) if own in names), None)
+    if at is None or own not in (*node.inputs, *node.out_names):
+        raise AttributeError(f"{node.name()} saves no tensor called {name!r}")
+
+    def places() -> list[tuple[int, int]]:
+        return [(i, names.index(own)) for i, names in enumerate(node.wants) if own in names]
+
+    def rows() -> list[Any]:
+        readable_or_freed(node)
+        return list(node.saved.saved if type(node.saved) is Packed else node.saved)
+
+    def find() -> Any:
+        for i, k in places():
+            if (row := rows()[i]) is not None:
+                value = row[k]
+                return value if type(value) is PackedValue else as_tensor(node, own, value)
+        return None
+
+    def replace(value: PackedValue) -> None:
+        changed = rows()
+        for i, k in places():
+            if changed[i] is not None:
+                changed[i] = (*changed[i][:k], value, *changed[i][k + 1 :])
+        node.saved = Packed(tuple(changed))
+
+    return SavedTensor(node, name, find, replace)
+
+
+def readable_or_freed(node: Node) -> None:
+    """Raise if backward has freed what the node saved."""
+    if node.saved is None or type(node.saved) is Freed:
+        readable(node)
 
 
 def as_tensor(node: Node, name: str, value: Any) -> Any:
@@ -80,36 +198,49 @@ def as_tensor(node: Node, name: str, value: Any) -> Any:
 
 
 def _output(node: Node, nr: int, value: Any) -> Output:
-    return Output(node, nr, value.shape, value.dtype)
+    made: Any = node.extra and node.extra.get("outputs")
+    known = made and made[nr]()
+    return Output(node, nr, value.shape, value.dtype) if known is None else known
 
 
 def _at_edge(value: Any, edge: Any) -> Any:
     if not isinstance(edge, Tensor):
         return wrap(value, edge)
     # The leaf itself, unless the node computed with a converted copy of it.
-    return edge if edge._array is value else _alias_of_leaf(edge, value)
+    return edge if edge._array is value else alias_of_leaf(edge, value)
 
 
-def _alias_of_leaf(leaf: Any, value: Any) -> Any:
-    """Return a Tensor that holds `value` and whose gradient goes to `leaf` (a promoted or converted copy of it)."""
-    if leaf._array.shape == value.shape and leaf._array.dtype != value.dtype:
+def alias_of_leaf(leaf: Any, value: Any) -> Any:
+    """Return a Tensor that holds `value` and whose gradient goes to `leaf`: a converted, packed or earlier copy."""
+    if leaf._array.shape != value.shape:
+        return leaf
+    if leaf._array.dtype != value.dtype:
         from ..dtypes import of_numpy
 
         return leaf.to(of_numpy(value.dtype))
-    return leaf
+    from ..ops.call import node_class
+    from ..ops.declare import registry
+
+    node: Node = node_class(registry["clone"], "CloneBackward0")()
+    node.edges, node.saved, node.extra = (leaf,), ((),), None
+    node.shape, node.dtype, node.seq = value.shape, value.dtype, next_seq()
+    return wrap(value, node)
 
 
 def saved_value(node: Node, name: str) -> Any:
     """Return what `node` saved under `name`, None if no formula needed it.
 
     Raises:
-        GradError: backward has freed it.
+        GradError: backward has freed it, or it was written over since.
         AttributeError: nothing of that name is ever saved.
     """
-    saved = readable(node)
+    readable_or_freed(node)
+    saved = node.saved.saved if type(node.saved) is Packed else node.saved
     for i, names in enumerate(node.wants):
         if name in names and saved[i] is not None:
-            return as_tensor(node, name, saved[i][names.index(name)])
+            value = saved[i][names.index(name)]
+            check_intact(node, name, value)
+            return as_tensor(node, name, _unpack(value))
     if any(name in names for names in node.wants) or name in node.inputs:
         return None
     raise AttributeError(f"{node.name()} saves nothing called {name!r}")

@@ -21,6 +21,7 @@ from ..origin import Place, here, origin_of, place
 from ..state import next_seq
 from ..tensor import Tensor, wrap
 from . import engine, told
+from .hooks import before
 from .run import _roots
 
 
@@ -137,7 +138,7 @@ def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, ho
         g = waiting.pop(node)
         extra = node.extra
         if extra is not None and hooks:
-            g = engine.before(node, g, False)
+            g = before(node, g, False)
         if type(node) is Output:
             engine._collect(node, g, waiting, heap)
             continue

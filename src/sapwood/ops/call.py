@@ -239,6 +239,8 @@ def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
         lines += [f"        {other}_d = {other}", f"        ty_ = type({other})"]
         lines += ["        if ty_ is Tensor or ty_ is Parameter:", f"            {other}_d = {other}._array"]
         lines += [f"            ok_ = {other}_d.dtype is dt_ and (mode_ == 0 or {other}._node is None)"]
+        # A view of the target would be read after it was written over.
+        lines[-1] += f" and {other}_d.base is not {first}_d"
         lines += ["        else:", "            ok_ = ty_ is float or ty_ is int"]
         test = f"ok_ and {test}"
         given += f", {other}_d"
@@ -362,7 +364,7 @@ def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list
     if names and (lines or op.casts):
         out += _cut_lines(names, [n for n in names if n in can] if record else None)
     if op.view:
-        out += [f"    register_view(t_, {first}, '' if mode_ or {first}._node is None else 'no_grad')"]
+        out += [f"    register_view(t_, {first}, '' if mode_ else 'no_grad')"]
     out += ["    return t_"]
     return out
 

@@ -207,7 +207,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     if mode & ~GRAD or (mode and not free):
         return in_place(copy.op, self, (src,), (non_blocking,), "copy_")
     # Straight into the memory: the copy of a parameter or a buffer needs no array in between.
-    alias.check_writable(self, "copy_", bool(mode))
+    alias.check_writable(self, "copy_", bool(mode), src)
     a, b = self._array, src._array
     if b.ndim > a.ndim:
         copy.op.infer(a, b)

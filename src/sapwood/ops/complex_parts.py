@@ -98,7 +98,7 @@ def is_neg(input: Tensor) -> bool:
 def _pairs(input: Any) -> Any:
     if input.dtype.kind != "c":
         raise DtypeError(f"view_as_real: a complex tensor is expected, got {input.dtype}")
-    real = input.real
+    real = np.asarray(input).real  # a NumPy scalar has no second half to stride to
     return np.lib.stride_tricks.as_strided(real, (*real.shape, 2), (*real.strides, real.itemsize))
 
 

@@ -75,7 +75,7 @@ def _put_in_place(
     if slow.owner_of((self, values, *indices)) is not None:
         return self.copy_(index_put_at(self, values, indices, dims, accumulate))
     recording = bool(get_mode() & GRAD)
-    alias.check_writable(self, name, recording)
+    alias.check_writable(self, name, recording, takes=values._node is not None)
     if values.dtype is not self.dtype:
         raise DtypeError(
             f"{name}: the values are {values.dtype.name}, the tensor is {self.dtype.name}; convert the values first"
@@ -149,6 +149,8 @@ def _write_plain(self: Tensor, key: Any, value: Any) -> bool:
         if value._node is not None or value._array.dtype is not a.dtype:
             return False
         value = value._array
+        if value.base is not None and alias.owner(value) is alias.owner(a):
+            return False
     elif not (kind in (float, int) and (a.dtype is F32 or a.dtype is F64)):
         return False
     keys = key if type(key) is tuple else (key,)

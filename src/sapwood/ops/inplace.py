@@ -12,7 +12,7 @@ import numpy as np
 from numpy import ndarray
 
 from .. import alias
-from ..errors import DtypeError, ShapeError
+from ..errors import DtypeError, OverwrittenError, ShapeError
 from ..node import LEAF, Node, rare
 from ..origin import here
 from ..state import GRAD, OBSERVE, get_mode, next_seq
@@ -42,7 +42,7 @@ def in_place(
     others = checked[1:]
     mode = get_mode()
     recording = bool(mode & GRAD)
-    alias.check_writable(self, name, recording)
+    alias.check_writable(self, name, recording, *others)
     target = self._array
     arrays, common = slow.to_arrays(op, checked)
     if common is not None and op.promote != "bool" and common.category > self.dtype.category:
@@ -70,12 +70,39 @@ def in_place(
     alias.stamp(self, name)
     if record:
         saved = self._array if self._array.dtype == np.asarray(arrays[0]).dtype else np.asarray(result)
+        lost = [n for n, a in zip(op.inputs, arrays) if type(a) is ndarray and shares(a, target)]
         edges = slow.record(op, checked, arrays, attrs, (saved,))
         if edges is not None:
+            if lost:
+                _lose(edges[0], lost, name)
             rebase(self, edges[0])
     if mode & OBSERVE:
         slow.tell(op, checked, (self,))
     return self
+
+
+def shares(a: ndarray[Any, Any], target: ndarray[Any, Any]) -> bool:
+    """Return whether two arrays lie in one storage."""
+    return a is target or alias.owner(a) is alias.owner(target)
+
+
+def _lose(node: Any, names: list[str], op: str) -> None:
+    """Make the node refuse to give out operands that its own write may have changed."""
+    from ..autograd.saved import Packed, PackedValue
+
+    def refuse(name: Any) -> Any:
+        raise OverwrittenError(
+            f"backward: {node.name()} needs its argument {name!r}, which shares memory with the tensor that {op} "
+            f"itself has written over; pass {name}.clone() to it, or use {op.removesuffix('_')}"
+        )
+
+    if type(node.saved) is tuple and any(n in ws for ws in node.wants for n in names):
+        node.saved = Packed(
+            tuple(
+                row and tuple(PackedValue(n, refuse) if n in names else v for n, v in zip(ws, row))
+                for ws, row in zip(node.wants, node.saved)
+            )
+        )
 
 
 def _ufunc_into(op: Any, name: str, target: Any, arrays: Any, attrs: Any) -> None:
@@ -115,20 +142,35 @@ def rebase(tensor: Tensor, edge: Any) -> None:
         base = tensor
     else:
         history = base._node
-        layout, geometry = _layout(base), alias.strided_over(base._array, tensor._array)
-        node = _node("CopySlices", (history, edge), (layout, *geometry), base._array)
+        node = _node("CopySlices", (history, edge), _geometry(tensor, base), base._array)
         _move(base, node)
+    _refresh_views(base)
+
+
+def _refresh_views(base: Tensor) -> None:
     for view in alias.live_views(base):
         refresh(view, base)
 
 
 def refresh(view: Tensor, base: Tensor) -> None:
-    """Give a view the history of its changed base."""
-    if view._view_kind == "multiple":
+    """Give a view the history of its changed base, or mark it as unable to follow."""
+    if base._node is None or not slow.is_differentiable(view._array.dtype):
+        return
+    if view._view_kind:
         view._node = _invalid(view)
-    elif base._node is not None:
-        geometry = alias.strided_over(base._array, view._array)
-        _move(view, _node("AsStridedBackward0", (base._node,), (_layout(base), *geometry), view._array))
+    else:
+        edge = base if base._node is LEAF else base._node
+        _move(view, _node("AsStridedBackward0", (edge,), _geometry(view, base), view._array))
+
+
+def _follow(tensor: Tensor) -> None:
+    """Renew the histories of all views of a storage that was written to."""
+    base = tensor if tensor._base is None else tensor._base
+    if base._node is not None:
+        _refresh_views(base)
+
+
+alias.follow = _follow
 
 
 def _move(tensor: Tensor, edge: Any) -> None:
@@ -139,9 +181,12 @@ def _move(tensor: Tensor, edge: Any) -> None:
     tensor._node = edge
 
 
-def _layout(base: Tensor) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    a = base._array
-    return a.shape, tuple(s // a.itemsize for s in a.strides)
+def _geometry(view: Tensor, base: Tensor) -> tuple[Any, ...]:
+    """Return the attributes of copy_slices and slice_of: where `view` lies within `base`."""
+    a, b = base._array, view._array
+    layout = a.shape, tuple(s // a.itemsize for s in a.strides)
+    part = "" if a.dtype.kind == b.dtype.kind else "real" if a.dtype.kind == "c" else "complex"
+    return layout, *alias.strided_over(a, b), part
 
 
 def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: ndarray[Any, Any]) -> Node:

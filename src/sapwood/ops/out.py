@@ -33,6 +33,8 @@ def into(op: type[Op], inputs: list[Any], result: Any, out: Any) -> Any:
     for o, r in zip(outs, results):
         if op.kind == "movement":
             _refuse_overlap(op, inputs, o)
+        elif isinstance(o, Tensor) and o._array.shape == np.shape(r):
+            _refuse_partial_overlap(op, inputs, o)
         write_out(op.name, o, asarray(r))
     return out if isinstance(out, Tensor) else return_type(op)(outs) if op.outs else tuple(outs)
 
@@ -46,6 +48,12 @@ def _refuse_overlap(op: type[Op], inputs: list[Any], out: Any) -> None:
             and (x is out or np.may_share_memory(x._array, out._array))
         ):
             raise ShapeError(f"{op.name}: out shares memory with an input; pass a tensor of its own")
+
+
+def _refuse_partial_overlap(op: type[Op], inputs: list[Any], out: Any) -> None:
+    for x in inputs:
+        if isinstance(x, Tensor) and x is not out and alias.partly_overlap(out._array, x._array):
+            raise ShapeError(f"{op.name}: out lies partly in the memory of an input; pass a tensor of its own")
 
 
 def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:

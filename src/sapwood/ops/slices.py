@@ -21,9 +21,12 @@ def _laid_out(a: ndarray[Any, Any], layout: Any) -> ndarray[Any, Any]:
     return out
 
 
-def _region(a: ndarray[Any, Any], size: Any, stride: Any, offset: int) -> ndarray[Any, Any]:
+def _region(a: ndarray[Any, Any], size: Any, stride: Any, offset: int, part: str) -> ndarray[Any, Any]:
+    """Return the region as a view: of the elements, of the real halves of complex ones, or of pairs as complex."""
     flat = alias.flat_storage(a)
-    return np.ndarray(size, a.dtype, flat, offset * a.itemsize, tuple(s * a.itemsize for s in stride))
+    dtype = a.dtype if not part else flat.real.dtype if part == "real" else np.result_type(a.dtype, np.complex64)
+    n = dtype.itemsize
+    return np.ndarray(size, dtype, flat, offset * n, tuple(s * n for s in stride))
 
 
 @op
@@ -34,20 +37,22 @@ class copy_slices(Op):
     function = method = False
     grad_fn = "CopySlices"
     half = False
+    holomorphic = False
     samples = lambda rng: [
-        (rng.standard_normal((3, 4)), rng.standard_normal((2,)), ((3, 4), (4, 1)), (2,), (4, ), 1),
+        (rng.standard_normal((3, 4)), rng.standard_normal((2,)), ((3, 4), (4, 1)), (2,), (4, ), 1, ""),
     ]  # fmt: skip
 
-    def forward(input, src, layout, size, stride, offset):
+    def forward(input, src, layout, size, stride, offset, part):
         out = _laid_out(input, layout)
-        _region(out, size, stride, offset)[...] = src
+        _region(out, size, stride, offset, part)[...] = src
         return out
 
-    def vjp_input(g, layout, size, stride, offset):
-        return copy_slices(g, slice_of(g, layout, size, stride, offset) * 0, layout, size, stride, offset)
+    def vjp_input(g, layout, size, stride, offset, part):
+        region = slice_of(g, layout, size, stride, offset, part)
+        return copy_slices(g, region * 0, layout, size, stride, offset, part)
 
-    def vjp_src(g, layout, size, stride, offset):
-        return slice_of(g, layout, size, stride, offset)
+    def vjp_src(g, layout, size, stride, offset, part):
+        return slice_of(g, layout, size, stride, offset, part)
 
 
 @op
@@ -58,13 +63,21 @@ class slice_of(Op):
     function = method = False
     grad_fn = "AsStridedBackward0"
     half = False
-    samples = lambda rng: [(rng.standard_normal((3, 4)), ((3, 4), (4, 1)), (2,), (4,), 1)]
+    holomorphic = False
+    samples = lambda rng: [(rng.standard_normal((3, 4)), ((3, 4), (4, 1)), (2,), (4,), 1, "")]
 
-    def forward(input, layout, size, stride, offset):
-        return _region(_laid_out(input, layout), size, stride, offset).copy()
+    def forward(input, layout, size, stride, offset, part):
+        return _region(_laid_out(input, layout), size, stride, offset, part).copy()
 
     # Elements of an expanded view share a place, where their gradients add up.
-    vjp_input = lambda g, layout, size, stride, offset: ops.restrided(g, (size, stride, offset), (*layout, 0), "target")
+    def vjp_input(g, layout, size, stride, offset, part):
+        if part == "complex":
+            place = (*size, 2), (*(2 * s for s in stride), 1), 2 * offset
+            return ops.restrided(ops.view_as_real(g), place, (*layout, 0), "target")
+        if part == "real":
+            halves = (*layout[0], 2), (*(2 * s for s in layout[1]), 1), 0
+            return ops.view_as_complex(ops.restrided(g, (size, stride, offset), halves, "target"))
+        return ops.restrided(g, (size, stride, offset), (*layout, 0), "target")
 
 
 @op

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cache
 from sys import _getframe as getframe
 from typing import Any
+from weakref import ref
 
 import numpy as np
 from numpy import asarray, ndarray
@@ -17,7 +18,7 @@ from numpy import asarray, ndarray
 from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
-from ..node import LEAF, Output
+from ..node import LEAF, Output, rare
 from ..origin import of_frame
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
@@ -300,6 +301,10 @@ def finish(op: type[Op], inputs: Any, arrays: Any, attrs: Any, result: Any) -> A
     results = tuple(asarray(r) for r in result) if several else (asarray(result),)
     node = record(op, inputs, arrays, attrs, results) if mode & GRAD else None
     made = InferenceTensor if mode & INFERENCE else Tensor
+    if op.view and (mode & INFERENCE or type(inputs[0]) is InferenceTensor):
+        # A view is an inference tensor exactly if its base is one.
+        shared = alias.owner(results[0]) is alias.owner(inputs[0]._array) if results else False
+        made = type(inputs[0]) if shared and type(inputs[0]) is InferenceTensor else Tensor if shared else made
     tensors = []
     for i, a in enumerate(results):
         t: Tensor = object.__new__(made)
@@ -324,8 +329,8 @@ def tell(op: type[Op], inputs: Any, tensors: Any) -> None:
 
 def _register(op: type[Op], inputs: Any, tensors: list[Tensor], mode: int, several: bool) -> None:
     base = inputs[0]
-    kind = "multiple" if several else "no_grad" if not mode & GRAD and base._node is not None else ""
-    for t in tensors:
+    kind = "inference" if mode & INFERENCE else "no_grad" if not mode & GRAD else "multiple" if several else ""
+    for t in tensors if base._inference is False else ():
         if several or alias.owner(t._array) is alias.owner(base._array) or not t._array.size:
             alias.register_view(t, base, kind)
 
@@ -396,7 +401,11 @@ def _outputs(node: Any, results: tuple[Any, ...], live: list[int]) -> list[Any]:
     node.seq = next_seq()
     several = type(node)
     node.__class__ = _several(several, len(results))
-    return [Output(node, i, r.shape, r.dtype) if i in live else None for i, r in enumerate(results)]
+    edges = [Output(node, i, r.shape, r.dtype) if i in live else None for i, r in enumerate(results)]
+    if node.saves and any(w in node.out_names for ws in node.wants for w in ws):
+        # A differentiable pass puts saved outputs back at their edges, which the node must not keep alive.
+        rare(node)["outputs"] = [(lambda: None) if e is None else ref(e) for e in edges]
+    return edges
 
 
 _several_classes: dict[tuple[Any, int], Any] = {}

@@ -15,6 +15,7 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .call import node_class
 from .declare import composite
+from .overwrite import forgetting
 from .sizes import ints
 from .strided import strided
 from .views import squeeze, t, transpose, unsqueeze
@@ -29,12 +30,13 @@ def _turned(self: Tensor, name: str, view: Any, *attrs: Any, node: str = "") -> 
             f"place; use {name.removesuffix('_')} for a new tensor"
         )
     looked = view(self, *attrs)
+    recorded = looked._node
     self._array = looked._array
-    if looked._node is not None:
-        self._node = looked._node
-        if node:
-            self._node.__class__ = node_class(view.op, node)
     alias.stamp(self, name)
+    if recorded is not None:
+        self._node = recorded
+        if node:
+            recorded.__class__ = node_class(view.op, node)
     return self
 
 
@@ -112,6 +114,8 @@ def set_(self: Tensor, source: Any = None) -> Tensor:
         raise ShapeError(f"set_: the source must be {self.dtype.name} like the tensor, got {source.dtype.name}")
     self._array = np.empty(0, self._array.dtype) if source is None else source._array
     alias.stamp(self, "set_")
+    if self._node is not None and self._node is not LEAF and get_mode() & GRAD:
+        self._node = forgetting("NotImplemented", self._array, self)
     return self
 
 

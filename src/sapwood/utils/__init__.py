@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-_PARTS = {"checkpoint", "data", "dlpack"}
+_PARTS = {"checkpoint", "data", "dlpack", "hooks"}
 
 
 def __getattr__(name: str) -> Any:

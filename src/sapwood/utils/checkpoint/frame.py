@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from ... import alias
-from ...autograd import engine
+from ...autograd import hooks
 from ...autograd.mode import enable_grad
 from ...autograd.observe import call_pack, saved_hooks, saved_tensors_hooks
 from ...errors import GradError, OverwrittenError
@@ -163,9 +163,9 @@ class Frame:
             CheckpointError: it was given out already, or the recomputation differed from the first run.
             OverwrittenError: the function itself wrote over it later on.
         """
-        key: Any = _group.get() or engine.current_pass.get()
+        key: Any = _group.get() or hooks.current.get()
         if key is None:
-            key = engine.Pass(False)  # somebody looks at node._saved_…: computed for this look only
+            key = hooks.Pass(False)  # somebody looks at node._saved_…: computed for this look only
         values = self.values.get(key)
         if values is None:
             values = self.recompute(key)

@@ -8,7 +8,7 @@ from typing import Any
 from numpy import ndarray
 
 from ... import alias
-from ...autograd.engine import edges_of
+from ...autograd.hooks import edges_of
 from ...autograd.saved import Packed, PackedValue
 from ...node import LEAF, Node, Output
 from ...tensor import Tensor
@@ -39,11 +39,19 @@ def saved_arrays(node: Node, values: bool = True) -> Iterator[Array]:
     if saved is None:
         return
     if type(saved) is Packed:
-        frame = getattr(saved.unpack, "__self__", None)
-        if isinstance(frame, Frame):
+        for frame in _frames(saved.saved):
             yield from frame_arrays(frame, values)
         saved = saved.saved
     yield from _arrays(saved)
+
+
+def _frames(value: Any) -> list[Frame]:
+    """Return the checkpointed calls that will make the packed values again, each once."""
+    if type(value) is PackedValue:
+        frame = getattr(value.unpack, "__self__", None)
+        return [frame] if isinstance(frame, Frame) else []
+    members = [f for m in value for f in _frames(m)] if isinstance(value, tuple) else []
+    return list({id(f): f for f in members}.values())
 
 
 def _arrays(value: Any) -> Iterator[Array]:

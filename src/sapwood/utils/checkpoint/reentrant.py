@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ...autograd import engine, run
+from ...autograd import hooks, run
 from ...autograd.function import Function
 from ...autograd.mode import enable_grad, no_grad
 from ...errors import ArgumentError, GradError
@@ -50,7 +50,7 @@ class CheckpointFunction(Function):
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Run the function again, recorded, and differentiate it; parameters receive their gradients on the way."""
-        current = engine.current_pass.get()
+        current = hooks.current.get()
         if current is not None and current.partial:
             raise GradError(
                 "checkpoint: use_reentrant=True works with neither autograd.grad nor backward(inputs=…), as it runs "
