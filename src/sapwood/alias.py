@@ -37,6 +37,7 @@ class Record:
 
 
 _REMEMBERED = 8
+"""So many last writes are remembered at least, and fewer than twice as many."""
 
 
 _records: dict[int, tuple[Record, Any]] = {}
@@ -93,9 +94,9 @@ def stamp(tensor: Any, op: str) -> None:
     record.op = op
     last.write = record.seq = seq = next_seq()
     writes = record.writes
-    if len(writes) == _REMEMBERED:
-        del writes[0]
-    writes.append((seq, op, of_frame(getframe(1))))
+    writes.append((seq, op, of_frame(getframe(2))))
+    if len(writes) == 2 * _REMEMBERED:
+        del writes[:_REMEMBERED]
     if tensor._base is not None or tensor._views is not None:
         follow(tensor)
 

@@ -97,6 +97,8 @@ def printoptions(**options: Any) -> Iterator[None]:
     """Print with other options inside a `with` block; takes what `set_printoptions` takes.
 
     Example:
+        >>> import numpy as np
+        >>> from sapwood.printing import printoptions, tensor_text
         >>> with printoptions(precision=2):
         ...     tensor_text(np.float32([0.125]), dtype_name="float32", default_dtypes=("float32",))
         'tensor([0.12])'
@@ -130,6 +132,8 @@ def tensor_text(
         ArgumentError: an array of objects, strings or dates.
 
     Example:
+        >>> import numpy as np
+        >>> from sapwood.printing import tensor_text
         >>> tensor_text(np.float64([1, 2]), dtype_name="float64", default_dtypes=("float32", "int64"), prefix="T(")
         'T([1., 2.], dtype=torch.float64)'
     """

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import sapwood as torch
@@ -58,13 +60,13 @@ def test_overwritten_own_result_and_many_writes():
         x = torch.ones(3, requires_grad=True)
         y = x.exp()
         with torch.no_grad():
-            for _ in range(20):
+            for _ in range(40):
                 y.add_(1)
         y.sum().backward()
 
     text, _ = told(OverwrittenError, program)
     assert "ExpBackward0 saved its own result" in text
-    assert "at least 8 writes since" in text and "version 20" in text
+    assert re.search(r"at least \d+ writes since", text) and "version 40" in text
 
 
 def test_write_before_the_save_does_not_count():

@@ -121,6 +121,6 @@ def test_only_the_last_writes_are_remembered():
     for _ in range(50):
         x.add_(1)
     record = alias.record_of(x)
-    assert record.version == 50 and len(record.writes) == 8
+    assert record.version == 50 and 8 <= len(record.writes) < 16
     assert place(record.writes[-1][2]).text == "x.add_(1)"
     assert np.all(x.numpy() == 50)

@@ -32,7 +32,7 @@ def test_forward_of_complex_numbers(name):
 
 
 def test_the_law_notices_a_wrong_derivative():
-    from sapwood.ops.softmax import softmax_of
+    from sapwood.ops.softmaxes import softmax_of
 
     op = softmax_of.op
     right = op.jvp_input

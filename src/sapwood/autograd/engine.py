@@ -23,7 +23,6 @@ from numpy import ndarray
 from .. import alias
 from ..errors import ShapeError
 from ..node import Freed, Node, Output, hooked
-from ..origin import here
 from ..state import ANOMALY, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
@@ -44,6 +43,7 @@ def run(
     keep: bool = False,
     wanted: list[Any] | None = None,
     into: bool = False,
+    origin: Any = None,
 ) -> dict[Any, Any]:
     """Send gradients from the roots back through the graph.
 
@@ -53,6 +53,7 @@ def run(
         keep: leave saved values in place for another pass.
         wanted: edges whose gradients to return; nothing else is visited.
         into: add the gradients of leaves to their `.grad`, of the wanted ones where there are some.
+        origin: the user's line that asked for the pass, for the error of a second one.
 
     Returns:
         The gradients of the `wanted` edges that were reached; an empty dictionary with `into`.
@@ -80,7 +81,7 @@ def run(
             if store is waiting:
                 heappush(heap, (-edge.seq, edge))
     counts = hooks.leaf_counts([edge for edge, _ in roots], path, wanted) if into and hooked else None
-    freed = None if keep else Freed(here(), next_seq())
+    freed = None if keep else Freed(origin, next_seq())
     anomaly = bool(mode.get() & (ANOMALY | GUARD))
     unusual = create or anomaly or wanted is not None or bool(alias.moved) or counts is not None
     undefined: set[Any] = set()

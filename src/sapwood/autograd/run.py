@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from sys import _getframe as getframe
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF, GradientEdge, Output, edge_of
+from ..origin import of_frame
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
 from . import engine, hooks, told
@@ -63,13 +65,18 @@ def backward(
 
 def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
+    origin = None
+    if not keep:
+        frame = getframe(2)
+        # Every `loss.backward()` comes through the method; asking for the frame above it is quicker than walking.
+        origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
     current = hooks.current.set(hooks.Pass(wanted is not None))
     try:
         if not create:
-            return engine.run(roots, keep=keep, wanted=wanted, into=into)
+            return engine.run(roots, keep=keep, wanted=wanted, into=into, origin=origin)
         token = mode.set(get_mode() | GRAD)
         try:
-            return engine.run(roots, create=True, keep=keep, wanted=wanted, into=into)
+            return engine.run(roots, create=True, keep=keep, wanted=wanted, into=into, origin=origin)
         finally:
             mode.reset(token)
     except Exception as problem:
@@ -272,4 +279,5 @@ def _method(
 
 
 _method.__name__, _method.__qualname__ = "backward", "Tensor.backward"
+_METHOD = _method.__code__
 Tensor.backward = _method  # type: ignore[attr-defined] # installed as arithmetic is: Tensor lies below the engine

@@ -441,6 +441,7 @@ _MADE: dict[str, Rule | None] = {
     "transpose": _swapped, "expand": _expanded, "squeeze": _squeezed, "unsqueeze": _unsqueezed,
     "restore_dims": _restored, "as_strided": _strided, "as_strided_scatter": _by_copies,
     "rrelu_with_noise": lambda op, size, xs, attrs: call(op, [each(x, size) for x in xs], attrs),
+    "rrelu_over": lambda op, size, xs, attrs: call(op, [each(x, size) for x in xs], attrs),
     "alias": same, "view_as_real": same, "view_as_complex": same,
     "squeeze_product": lambda op, size, xs, attrs: ops.squeeze(xs[0].value, 1),
     "split": _unbound, "split_with_sizes": _unbound, "unbind": _unbound,

@@ -74,7 +74,7 @@ class BatchedTensor(Wrapper):
         return made
 
     @property
-    def _array(self) -> ndarray[Any, Any]:  # type: ignore[override]
+    def _array(self) -> ndarray[Any, Any]:
         return described(self._value._array)
 
     @_array.setter
@@ -82,7 +82,7 @@ class BatchedTensor(Wrapper):
         raise GradError("vmap: this operation replaces a tensor's memory, which one example of a batch does not have")
 
     @property
-    def _node(self) -> Any:  # type: ignore[override]
+    def _node(self) -> Any:
         return self._value._node
 
     @_node.setter
@@ -138,14 +138,14 @@ class BatchedTensor(Wrapper):
 
     def zero_(self) -> Tensor:
         """Set every element to zero."""
-        self._value.zero_()  # type: ignore[attr-defined]
+        self._value.zero_()
         return self
 
     def fill_(self, value: Any) -> Tensor:
         """Set every element to `value`, a number or a 0-dim tensor."""
         if isinstance(value, Tensor):
-            return self.copy_(value)  # type: ignore[attr-defined, no-any-return]
-        self._value.fill_(value)  # type: ignore[attr-defined]
+            return self.copy_(value)
+        self._value.fill_(value)
         return self
 
     def __format__(self, spec: str) -> str:
@@ -157,7 +157,7 @@ class BatchedTensor(Wrapper):
         return f"BatchedTensor(lvl={depth}, bdim=0, value=\n{inside}\n)"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return BatchedTensor(self._value.detach().clone(), self._level)  # type: ignore[attr-defined]
+        return BatchedTensor(self._value.detach().clone(), self._level)
 
     def backward(self, *args: Any, **kwargs: Any) -> NoReturn:
         """Raise: gradients inside vmap are values, not side effects."""

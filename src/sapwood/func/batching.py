@@ -111,7 +111,7 @@ def each(x: Operand, size: int) -> Any:
     """Return a value with the batch as first dimension, repeated where it had none."""
     if x.batched or not isinstance(x.value, Tensor):
         return x.value
-    return x.value.expand((size, *x.value.shape))  # type: ignore[attr-defined]
+    return x.value.expand((size, *x.value.shape))
 
 
 def raised(value: Any, rank: int) -> Any:
@@ -315,5 +315,5 @@ def batch_write(op: Any, target: Tensor, others: tuple[Any, ...], attrs: tuple[A
         raise DtypeError(f"{op.name}_: the result is {made.dtype.name}, which {target.dtype.name} cannot hold")
     value = made._value if isinstance(made, BatchedTensor) and made._level is level else made
     with without(level):
-        target._value.copy_(value)  # type: ignore[attr-defined]
+        target._value.copy_(value)
     return target

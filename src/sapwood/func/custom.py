@@ -152,7 +152,8 @@ def _placed(out: Any, dim: int | None, own: Level) -> Any:
 
 def _generated(cls: Any, values: Any, batched: Any, kwargs: Any, own: Level) -> Any:
     """Run forward and backward for whole batches, as one function on the level below."""
-    size, shape = own.size or 0, {}
+    size = own.size or 0
+    shape: dict[str, Any] = {}
 
     class Batch(Function):
         @staticmethod
@@ -186,7 +187,7 @@ def _generated(cls: Any, values: Any, batched: Any, kwargs: Any, own: Level) -> 
                         if b:
                             g = unbatch(g, here)
                         elif has(g, here):
-                            g = unbatch(g, here).sum(0)  # type: ignore[attr-defined]
+                            g = unbatch(g, here).sum(0)
                     results.append(g)
             return tuple(results)
 

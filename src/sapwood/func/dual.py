@@ -75,16 +75,16 @@ class DualTensor(Wrapper):
         """Set every element, and its tangent, to zero."""
         for part in (self._primal, self._tangent):
             if part is not None:
-                part.zero_()  # type: ignore[attr-defined]
+                part.zero_()
         return self
 
     def fill_(self, value: Any) -> Tensor:
         """Set every element to `value`, a number or a 0-dim tensor."""
         if isinstance(value, Tensor):
-            return self.copy_(value)  # type: ignore[attr-defined, no-any-return]
-        self._primal.fill_(value)  # type: ignore[attr-defined]
+            return self.copy_(value)
+        self._primal.fill_(value)
         if self._tangent is not None:
-            self._tangent.zero_()  # type: ignore[attr-defined]
+            self._tangent.zero_()
         return self
 
     def item(self) -> Any:
@@ -113,7 +113,7 @@ class DualTensor(Wrapper):
 
     def backward(self, *args: Any, **kwargs: Any) -> None:
         """Add the gradients of the value to `.grad` of the leaves it depends on."""
-        self._primal.backward(*args, **kwargs)  # type: ignore[attr-defined]
+        self._primal.backward(*args, **kwargs)
 
 
 def _delegate(name: str) -> Any:

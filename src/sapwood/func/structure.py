@@ -11,6 +11,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from .. import ops
 from ..autograd import engine
 from ..dtypes import of_numpy
@@ -67,7 +69,7 @@ def has(x: Any, level: Level) -> bool:
         if x._level.number > level.number:
             if isinstance(x, BatchedTensor):
                 return has(x._value, level)
-            return has(x._primal, level) or has(x._tangent, level)  # type: ignore[attr-defined]
+            return has(x._primal, level) or has(x._tangent, level)
     return False
 
 
@@ -75,7 +77,7 @@ def unbatch(x: Tensor, level: Level) -> Tensor:
     """Return the batch that `x` is an example of at `level`, its first dimension the batch."""
     x = live(x)
     if not has(x, level):
-        return x.expand((level.size, *x.shape))  # type: ignore[attr-defined, no-any-return]
+        return x.expand((level.size, *x.shape))
     if isinstance(x, BatchedTensor):
         if x._level is level:
             return x._value
@@ -110,7 +112,7 @@ def split(x: Any, level: Level) -> tuple[Any, Any]:
         (p, pt), (t, tt) = split(x._primal, level), split(x._tangent, level)
         moved = pt if pt is None and tt is None else DualTensor(zeros_like(p) if pt is None else pt, tt, x._level)
         return DualTensor(p, t, x._level), moved
-    p, t = split(x._value, level)  # type: ignore[attr-defined]
+    p, t = split(x._value, level)
     return BatchedTensor(p, x._level), None if t is None else BatchedTensor(t, x._level)
 
 
@@ -215,7 +217,7 @@ def value_of(x: Any) -> Tensor:
     """Return the plain tensor that holds the values of a tensor, its tangents aside."""
     x = live(x)
     while isinstance(x, Wrapper):
-        x = live(x._value if isinstance(x, BatchedTensor) else x._primal)  # type: ignore[attr-defined]
+        x = live(x._value if isinstance(x, BatchedTensor) else x._primal)
     found: Tensor = x
     return found
 
@@ -302,7 +304,7 @@ def _pull_plain(outs: Any, ins: Any, cots: Any, create: bool) -> list[Any]:
     on_tensors = create or any(isinstance(c, Wrapper) for _, c in roots)
     if not on_tensors:
         found = engine.run([(e, c._array) for e, c in roots], keep=True, wanted=goals)
-        return [None if e is None or (g := found[e]) is None else wrap(engine.np.asarray(g)) for e in wanted]
+        return [None if e is None or (g := found[e]) is None else wrap(np.asarray(g)) for e in wanted]
     token = mode.set(word | GRAD if create else word & ~GRAD)
     try:
         found = engine.run(roots, create=True, keep=True, wanted=goals)
@@ -315,6 +317,6 @@ def _fitting(c: Tensor, out: Tensor) -> Tensor:
     """Return a cotangent in the dtype of its output; shapes were checked by who asked."""
     a, o = c._array, out._array
     if a.dtype is not o.dtype:
-        c = c.real if a.dtype.kind == "c" and o.dtype.kind != "c" else c  # type: ignore[attr-defined]
-        c = c.to(of_numpy(o.dtype))  # type: ignore[attr-defined]
-    return c if a.shape == o.shape else c.expand(o.shape)  # type: ignore[attr-defined, no-any-return]
+        c = c.real if a.dtype.kind == "c" and o.dtype.kind != "c" else c
+        c = c.to(of_numpy(o.dtype))
+    return c if a.shape == o.shape else c.expand(o.shape)

@@ -205,7 +205,7 @@ def _product(op: Any, primals: Any, tangents: Any, attrs: Any, outs: tuple[Any, 
         return (_sum(parts if t is None else [*parts, call(op, (a, t), attrs)]),)
     if op.name in _PRODUCTS:
         (_, a, b), (r, s, t), (beta, alpha) = primals, tangents, attrs
-        multiply = _PRODUCTS[op.name]
+        multiply: Any = _PRODUCTS[op.name]
         parts = [multiply(x, y) for x, y in ((s, b), (a, t)) if x is not None and y is not None]
         moved = _sum(parts)
         if moved is not None and alpha != 1:

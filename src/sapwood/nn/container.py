@@ -56,7 +56,13 @@ class Sequential(_Numbered):
         args: modules, or one ordered dictionary of names to modules.
 
     Example:
+        >>> from sapwood import nn
         >>> nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+        Sequential(
+          (0): Linear(in_features=4, out_features=8, bias=True)
+          (1): ReLU()
+          (2): Linear(in_features=8, out_features=1, bias=True)
+        )
     """
 
     def __init__(self, *args: Any) -> None:

@@ -27,9 +27,9 @@ from ..ops.conv import conv_transpose3d as conv_transpose3d
 from ..ops.distance import cosine_similarity as cosine_similarity
 from ..ops.distance import pairwise_distance as pairwise_distance
 from ..ops.distance import pdist as pdist
-from ..ops.embedding import lookup
-from ..ops.embedding import one_hot as one_hot
-from ..ops.embedding_bag import embedding_bag as embedding_bag
+from ..ops.lookup import lookup
+from ..ops.lookup import one_hot as one_hot
+from ..ops.lookup_bag import embedding_bag as embedding_bag
 from ..ops.pool import avg_pool1d as avg_pool1d
 from ..ops.pool import avg_pool2d as avg_pool2d
 from ..ops.pool import avg_pool3d as avg_pool3d

@@ -9,7 +9,7 @@ from typing import Any
 from .. import ops
 from ..errors import ShapeError, ValueRangeError
 from ..ops.attention import scaled_dot_product_attention
-from ..ops.norm import local_response_norm, normalize
+from ..ops.normalization import local_response_norm, normalize
 from ..ops.pad import pad
 from ..ops.upsample import interpolate
 from ..ops.vision import affine_grid, channel_shuffle, grid_sample, pixel_shuffle, pixel_unshuffle

@@ -28,6 +28,7 @@ class Module(Hooked):
     defines `forward`. Calling the module runs `forward` and the hooks around it.
 
     Example:
+        >>> from sapwood import nn
         >>> class Model(nn.Module):
         ...     def __init__(self):
         ...         super().__init__()

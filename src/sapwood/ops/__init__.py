@@ -19,14 +19,14 @@ from . import (
     expanding,
     extrema,
     extreme,
-    fill,
+    filling,
     index_write,
     indexing,
     join,
     mask,
     math,
-    matmul,
     matmul_rank,
+    matrix,
     matrix_view,
     movement,
     overwrite,
@@ -47,7 +47,7 @@ from . import (
 )
 from .declare import public as public
 from .declare import registry as registry
-from .fill import zeros_of as zeros_of
+from .filling import zeros_of as zeros_of
 from .install import install, place_holders
 from .later import METHODS
 
@@ -67,7 +67,6 @@ def complete() -> None:
 def _publish() -> None:
     """Install the methods of the families loaded so far and name their functions here."""
     install()
-    # A family may be called like an op in it (matmul); the name in this package is the op's.
     globals().update({n: o.call for n, o in registry.items()})
     globals().update(public)
     package = sys.modules["sapwood"].__dict__

@@ -171,6 +171,7 @@ class copy(Op):
     function = method = False
     half = False
     grad_fn = "CopyBackwards"
+    exempt = {"sharing": "only its in-place form is public, and that one copies what forward returns"}
     linear = True
     dtypes = "bifc"
     vjp_input = zero

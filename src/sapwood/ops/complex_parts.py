@@ -139,7 +139,7 @@ class view_as_complex(View):
     holomorphic = False
     method = False
     dtypes = "f"
-    smooth = False  # a complex output has no real difference quotient
+    exempt = {"layout": "pairs that do not lie side by side are no complex numbers; it is refused"}
     samples = lambda rng: [(rng.standard_normal((3, 2)),), (rng.standard_normal(2),)]
 
 

@@ -13,7 +13,7 @@ from ..dtypes import F32
 from ..errors import ArgumentError, ShapeError, ValueRangeError
 from ..kernels import conv as kernel
 from .declare import Plain, composite, op
-from .matmul import check_dtypes
+from .matrix import check_dtypes
 
 
 def per_dim(name: str, what: str, value: Any, dims: int, least: int = 1) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import ops
 from ..errors import ShapeError, ValueRangeError
-from .declare import Fused, op
+from .declare import Fused, op, todo
 
 
 def _extended(targets: Any, lengths: Any, blank: int) -> tuple[Any, Any]:
@@ -80,6 +80,9 @@ class ctc_negative_log(Fused):
     # The gradient is that of PyTorch: along directions that keep log_probs normalised, and only there.
     smooth = False
     samples = _samples
+    exempt = {
+        "pullback": "the gradient is that of the loss after log_softmax, as in PyTorch, and not that of free inputs"
+    }
 
     def canon(log_probs, input_lengths, target_lengths, blank, zero_infinity):
         inputs, targets = tuple(map(int, input_lengths)), tuple(map(int, target_lengths))
@@ -115,6 +118,7 @@ class ctc_occupancy(Fused):
     promote = "given"
     function = method = False
     samples = _samples
+    vjp_log_probs = todo
 
     def forward(log_probs, targets, input_lengths, target_lengths, blank, zero_infinity):
         labels, skip = _extended(targets, target_lengths, blank)

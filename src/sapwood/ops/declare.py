@@ -76,9 +76,6 @@ class Op:
     """Whether an attribute may make the output of a type that cannot carry a gradient, which then ends here."""
     view: bool = False
     """Whether the output shares the input's memory."""
-    on_memory: bool = False
-    """Whether the op is about memory itself: the result depends on the input's layout (view, as_strided), or shares its
-    memory without being a view to autograd (a new shape for a fresh copy)."""
 
     # -- what it is called
     grad_fn: str | None = None
@@ -131,6 +128,8 @@ class Op:
     """Whether difference quotients converge at random points."""
     dtypes: str = "f"
     """Kinds of element types it accepts among "b", "i", "f", "c"."""
+    exempt: dict[str, str] = {}
+    """Laws that do not apply to the op, each with the reason in words."""
 
     # -- filled in by @op
     name: str
@@ -221,7 +220,7 @@ class Plain(Op):
 
 def zero(g: Any) -> Any:
     """The formula of a derivative that is zero everywhere."""
-    from .fill import zeros_of
+    from .filling import zeros_of
 
     return zeros_of(g, g.shape)
 

@@ -57,7 +57,7 @@ def _alias(cls: Any, data: Tensor, dtype: Dtype | None, name: str) -> Tensor:
 
 
 class TensorType:
-    """A dtype in the form of PyTorch's legacy constructors: FloatTensor, LongTensor …
+    """Name a dtype in the form of PyTorch's legacy constructors: FloatTensor, LongTensor.
 
     Calling it builds a tensor of that type, `isinstance` tests for it.
     """

@@ -294,13 +294,23 @@ class hypot(Binary):
     vjp_other = lambda g, other, out: g * (other / out)
 
 
+def _logaddexp(input: Any, other: Any) -> Any:
+    if np.result_type(input, other).kind != "c":
+        return np.logaddexp(input, other)
+    # The exponent with the larger real part goes in front, so that the other one cannot overflow.
+    first = input.real >= other.real
+    large, small = np.where(first, input, other), np.where(first, other, input)
+    return large + np.log1p(np.exp(small - large))
+
+
 @op
 class logaddexp(Binary):
     """Return log(exp(input) + exp(other)) without overflow on the way."""
 
     scalars = False
     inplace = False
-    forward = _floating("logaddexp", np.logaddexp)
+    dtypes = "fc"
+    forward = _floating("logaddexp", _logaddexp)
     numpy = (np.logaddexp,)
     vjp_input = lambda g, input, other: g / (1 + ops.exp(other - input))
     vjp_other = lambda g, input, other: g / (1 + ops.exp(input - other))

@@ -14,7 +14,7 @@ from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from . import slow
 from .declare import Plain, View, composite, op
-from .matmul import bmm, check_dtypes, dot, explain_inner, mm, mv, product
+from .matrix import bmm, check_dtypes, dot, explain_inner, mm, mv, product
 
 
 @op

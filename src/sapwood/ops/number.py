@@ -26,6 +26,11 @@ def _fit(input, number):
     return input.astype(dtypes.get_default_dtype().numpy) if exact else input
 
 
+def _real(input):  # type: ignore[no-untyped-def]
+    """Return integers as the default float: a quotient is never an integer."""
+    return input.astype(dtypes.get_default_dtype().numpy) if input.dtype.kind in "biu" else input
+
+
 @op
 class add_number(WithNumber):
     """Add a number to each element."""
@@ -58,7 +63,7 @@ class div_number(WithNumber):
     """Divide each element by a number."""
 
     grad_fn = "DivBackward1"
-    forward = lambda input, number: input / number
+    forward = lambda input, number: _real(input) / number
     vjp_input = lambda g, number: g / number
 
 
@@ -68,7 +73,7 @@ class clamp_min_number(WithNumber):
 
     dtypes = "bif"
     grad_fn = "ClampMinBackward0"
-    forward = lambda input, number: np.maximum(input, input.dtype.type(number))
+    forward = lambda input, number: np.maximum(_fit(input, number), number)
     formula = lambda input, number: ops.where(input < number, number, input)
     vjp_input = lambda g, input, number: ops.where(input >= number, g, 0)
 

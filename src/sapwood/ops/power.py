@@ -43,6 +43,8 @@ def _whole_power(input: Any, exponent: Any) -> Any:
     base = np.asarray(input)
     if base.dtype.kind in "fcV":
         return np.power(input, exponent)
+    if base.dtype.kind == "b" and isinstance(exponent, bool):
+        return base | (not exponent)
     if base.dtype.kind == "b" and np.asarray(exponent).dtype.kind == "b":
         raise DtypeError("pow: numbers are expected, got two bool tensors; convert one of them first")
     negative = np.less(exponent, 0)

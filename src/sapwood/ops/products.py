@@ -14,7 +14,7 @@ from ..errors import ArgumentError, ShapeError
 from ..tensor import check_dim
 from .conv import widened
 from .declare import Plain, composite, op
-from .matmul import addmm, check_dtypes, mm
+from .matrix import addmm, check_dtypes, mm
 from .out import write_out
 
 

@@ -15,7 +15,7 @@ from ..errors import ArgumentError, MissingError, ShapeError, ValueRangeError
 from ..random.rounding import fma32, fma64
 from ..tensor import Tensor
 from .declare import composite
-from .fill import deliver
+from .filling import deliver
 from .values import Array, check_place, from_numbers, integer, number
 
 _LANES = {2: 16, 4: 8, 8: 4}

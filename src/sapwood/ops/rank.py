@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..errors import DtypeError, ShapeError, ValueRangeError
+from ..errors import DimError, DtypeError, ShapeError, ValueRangeError
 from ..tensor import Tensor
 from .declare import Reduction, composite, op
 from .extreme import _hits, check_nonempty, check_ordered, place, places, share
@@ -55,6 +55,8 @@ class kthvalue(Ranked):
 
     def canon(a, k, dim, keepdim):
         dim = one_dim("kthvalue", a, dim)
+        if a.ndim and not a.shape[dim]:
+            raise DimError(f"kthvalue: dim {dim} holds no elements to choose from; the tensor has shape {a.shape}")
         if not 1 <= k <= (a.shape[dim] if a.ndim else 1):
             raise ShapeError(f"kthvalue: k must lie between 1 and the size of dim {dim}, got {k} for shape {a.shape}")
         return k, dim, keepdim

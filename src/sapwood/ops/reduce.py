@@ -40,6 +40,8 @@ def dims_of(op: str, a: Any, dim: Any) -> Any:
     if not ndim:
         for d in dims:
             _scalar_dim(op, d)
+        if len(dims) > 1:
+            raise ShapeError(f"{op}: a dimension may appear once, got {dim} for a 0-dim tensor")
         return ()
     dims = tuple([check_dim(op, d, ndim) for d in dims])
     if len(set(dims)) < len(dims):
@@ -173,7 +175,7 @@ class sum_(Reduction):
         (rng.standard_normal(()), 0),
         (rng.standard_normal((0, 3)), 0),
     ]
-    reference = lambda input, dim=None, keepdim=False: np.sum(input, axis=dim, keepdims=keepdim)
+    reference = lambda input, dim=None, keepdim=False: np.sum(input, axis=dim if input.ndim else None, keepdims=keepdim)
 
     def forward(input, dim=None, keepdim=False, *, dtype=None):
         if dtype is None and (input.dtype is F32 or input.dtype is F64):
@@ -218,7 +220,9 @@ class mean(Reduction):
         (rng.standard_normal((2, 3)), 1),
         (rng.standard_normal(()), -1),
     ]
-    reference = lambda input, dim=None, keepdim=False: np.mean(input, axis=dim, keepdims=keepdim)
+    reference = lambda input, dim=None, keepdim=False: np.mean(
+        input, axis=dim if input.ndim else None, keepdims=keepdim
+    )
 
     def forward(input, dim=None, keepdim=False, *, dtype=None):
         if dtype is None and (input.dtype is F32 or input.dtype is F64):

@@ -18,7 +18,7 @@ from ..random import arrays as streams
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
 from .declare import composite
-from .fill import deliver, like_array
+from .filling import deliver, like_array
 from .out import write_out
 from .overwrite import forgetting, overwrite
 from .slow import is_differentiable

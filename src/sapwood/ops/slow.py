@@ -8,6 +8,7 @@ fails; outputs are wrapped, recorded, and copied into `out=` where that was give
 from __future__ import annotations
 
 from functools import cache
+from sys import _getframe as getframe
 from typing import Any
 from weakref import ref
 
@@ -18,10 +19,10 @@ from .. import alias, dtypes
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..node import LEAF, Output, rare
-from ..origin import here
+from ..origin import of_frame
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
-from .declare import Op, differentiable, input_names, todo
+from .declare import Op, differentiable, input_names
 from .out import into
 from .returns import return_type
 
@@ -360,7 +361,7 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
     node = _node_class(op, attrs, inputs)()
     node.edges = tuple(edges)
     node.extra = None
-    node.origin = here()
+    node.origin = of_frame(getframe(3))
     if len(edges) == len(names):
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:
@@ -374,8 +375,6 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
         node.saved = tuple(
             tuple(values[w] for w in ws) if wanted[n] else None if ws else () for n, ws in zip(names, op.wants)
         )
-    if todo in op.vjps:
-        node.saved = tuple(() for _ in names)
     _refuse_inference(op, inputs, node)
     mode = get_mode()
     if mode & (PACK | ANOMALY):

@@ -82,7 +82,7 @@ class as_strided(View):
     """Look at the storage under a tensor with given sizes, strides and offset, in elements."""
 
     function = method = False
-    on_memory = True
+    exempt = {"layout": "sizes and strides speak of the storage, not of the elements in order"}
     grad_fn = "AsStridedBackward0"
     vjp_input = lambda g, size, stride, storage_offset, layout: ops.restrided(
         g, (size, stride, storage_offset), layout, "target"
@@ -161,7 +161,7 @@ class as_strided_scatter(Movement):
 
     inputs = ("input", "src")
     takes_out = False
-    on_memory = True
+    exempt = {"layout": "sizes and strides speak of the storage, not of the elements in order"}
     samples = lambda rng: [(rng.standard_normal((3, 4)), rng.standard_normal((2, 2)), (2, 2), (1, 2), 1)]
 
     def canon(a, size, stride, storage_offset):

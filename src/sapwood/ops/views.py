@@ -23,7 +23,7 @@ class view(View):
     """Look at the same memory in another shape; one size may be -1 and is then computed."""
 
     function = method = False
-    on_memory = True
+    exempt = {"layout": "a view of memory that is not contiguous is refused; reshape copies"}
     vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [
         (rng.standard_normal((2, 6)), (3, 4)),
@@ -74,7 +74,7 @@ class reshape_alias(View):
     """Look at memory that is not contiguous in another shape: what `reshape` does where no copy is needed."""
 
     function = method = False
-    on_memory = True
+    exempt = {"layout": "it exists for the layouts in which the new shape is within reach"}
     canon = view.op.canon
     forward = view.op.forward
     vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
@@ -93,7 +93,7 @@ class unsafe_view(Op):
     dtypes = "bifc"
     takes_out = False
     function = method = False
-    on_memory = True
+    exempt = {"sharing": "it gives a shape to memory that its caller made and nobody else holds"}
     forward = lambda input, size: input.reshape(size)
     vjp_input = lambda g, input_shape: ops.reshape(g, input_shape)
     samples = lambda rng: [(rng.standard_normal((2, 6)), (3, 4))]
@@ -105,7 +105,10 @@ class view_dtype(View):
 
     # Not a view to autograd: nothing flows back, so its base need not follow a write.
     view = False
-    on_memory = True
+    exempt = {
+        "sharing": "the memory is shared, but it is no view to autograd",
+        "layout": "elements of another size can be read only where the last dimension is contiguous",
+    }
     function = method = False
     samples = lambda rng: [(rng.standard_normal((2, 3)).astype(np.float32), dtypes.int32)]
 
@@ -144,6 +147,12 @@ def _view_method(input: Any, *shape: Any, size: Any = None, dtype: Any = None) -
 
 def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
     """Return `input` in another shape: a view where the memory order allows it, else a copy."""
+    if type(input) is ndarray and type(size) is tuple:
+        # The gradient of every reshape comes here: nothing is to be recorded, and only a failure to be explained.
+        try:
+            return input.reshape(size)
+        except ValueError:
+            pass
     a = input._array if isinstance(input, Tensor) else input
     if not isinstance(a, ndarray) or a.flags.c_contiguous:
         return view(input, size)

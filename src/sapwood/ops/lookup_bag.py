@@ -11,7 +11,7 @@ from ..errors import DtypeError, MissingError, ShapeError, ValueRangeError
 from ..tensor import wrap
 from .conv import widened
 from .declare import Plain, composite, op
-from .embedding import add_rows, check_indices, padding_row, renorm
+from .lookup import add_rows, check_indices, padding_row, renorm
 
 MODES = {"sum": 0, "mean": 1, "max": 2}
 

@@ -12,7 +12,7 @@ from ..errors import ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
 from .declare import Fused, composite, op
 from .inplace import in_place
-from .norm import per_channel
+from .normalization import per_channel
 
 
 def _dims(ndim: int) -> tuple[int, ...]:
