@@ -33,7 +33,7 @@ examine: Any = None
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
 _accumulating = threading.Lock()
-"""Held while one gradient is added to a `.grad`: passes of several threads may end at the same leaf."""
+"""Held while gradients are added to a `.grad`: passes of several threads may end at the same leaf."""
 
 
 def run(
@@ -173,11 +173,24 @@ def run(
                 _complete(node.edges, counts, leaves, create)
         # What the loop's variables still hold would look like a second owner of a fresh gradient.
         a = g = gi = total = grads = saved = args = None
-        for edge in () if into else found:
-            if edge in leaves:
-                found[edge] = hooks.leaf_tensor_hooks(edge, leaves[edge], create)
-        if into:
-            _finish(leaves if wanted is None else {e: leaves.pop(e) for e in found if e in leaves}, create)
+        if not into:
+            for edge in found:
+                if edge in leaves:
+                    found[edge] = hooks.leaf_tensor_hooks(edge, leaves[edge], create)
+        else:
+            if wanted is not None:
+                leaves = {e: leaves.pop(e) for e in found if e in leaves}
+            hooked_late = []
+            with _accumulating:
+                while leaves:
+                    leaf = next(iter(leaves))
+                    if leaf._extra is not None:
+                        hooked_late.append((leaf, leaves.pop(leaf)))
+                    else:
+                        # Popped straight into the call: with no second holder, a fresh gradient can be taken as it is.
+                        _add_to(leaf, leaves.pop(leaf), create)
+            for leaf, g in hooked_late:
+                accumulate(leaf, g, create)
         if running is not None:
             for callback in running.callbacks:
                 callback()
@@ -195,14 +208,6 @@ def _enter(roots: Any, path: Any, wanted: Any) -> tuple[hooks.Pass, Any]:
         token = hooks.current.set(running)
     running.begin(roots, path, wanted)
     return running, token
-
-
-def _finish(leaves: dict[Any, Any], create: bool) -> None:
-    """Accumulate what arrived at the leaves."""
-    while leaves:
-        leaf = next(iter(leaves))
-        # Popped straight into the call, so that a fresh gradient has no second holder and can be taken as it is.
-        accumulate(leaf, leaves.pop(leaf), create)
 
 
 def _complete(edges: Iterable[Any], counts: dict[Any, int], leaves: dict[Any, Any], create: bool) -> None:
@@ -354,19 +359,24 @@ def accumulate(leaf: Any, g: Any, create: bool) -> None:
         g = hooks.before_leaf(extra, g, create)
     if g is not None:
         with _accumulating:
-            old = leaf._grad
-            if create:
-                leaf._grad = g if old is None else old + g
-            elif old is None:
-                leaf._grad = wrap(_own(g, leaf._array))
-            elif old._node is None:
-                np.add(old._array, g, out=old._array)
-                if old._record is not None or alias.record_of(old) is not None:
-                    alias.stamp(old, "backward")
-            else:
-                leaf._grad = wrap(np.asarray(old._array + g))
+            _add_to(leaf, g, create)
     if extra is not None:
         hooks.after_leaf(leaf, extra, g, create)
+
+
+def _add_to(leaf: Any, g: Any, create: bool) -> None:
+    """Add a gradient to the `.grad` of a leaf; called with the lock held."""
+    old = leaf._grad
+    if create:
+        leaf._grad = g if old is None else old + g
+    elif old is None:
+        leaf._grad = wrap(_own(g, leaf._array))
+    elif old._node is None:
+        np.add(old._array, g, out=old._array)
+        if old._record is not None or alias.record_of(old) is not None:
+            alias.stamp(old, "backward")
+    else:
+        leaf._grad = wrap(np.asarray(old._array + g))
 
 
 def _own(g: Any, like: ndarray[Any, Any]) -> ndarray[Any, Any]:
