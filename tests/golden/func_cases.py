@@ -897,14 +897,14 @@ def programs(package: Any) -> dict[str, Callable[[], Any]]:
         X, Y = T(5, 3), T(5, 1)
         loss = lambda p: NF.mse_loss(F.functional_call(m, p, (X,)), Y)
         for _ in range(3):
-            g, l = F.grad_and_value(loss)(p)
+            g, value = F.grad_and_value(loss)(p)
             p = {k: p[k] - 0.1 * g[k] for k in p}
-        return p, l
+        return p, value
 
     @program
     def ens_train():
         ms = [nn.Linear(3, 1) for _ in range(3)]
-        p, b = F.stack_module_state(ms)
+        p, _ = F.stack_module_state(ms)
         X, Y = T(5, 3), T(5, 1)
         p = {k: v.detach() for k, v in p.items()}
         return F.vmap(F.grad_and_value(lambda p: NF.mse_loss(F.functional_call(ms[0], p, (X,)), Y)))(p)
