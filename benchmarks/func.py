@@ -68,8 +68,8 @@ def main() -> None:
         if name == "torch":
             package.set_num_threads(1)
         found = results[name] = measure(package, given.samples, given.rounds)
-        batched, looped = found["vmap"], found["loop"]
-        print(f"{name:<26}{batched * 1e3:>11.1f} ms{looped * 1e3:>9.0f} ms{looped / batched:>14.0f}")
+        vmap, loop = found["vmap"], found["loop"]
+        print(f"{name:<26}{vmap * 1e3:>11.1f} ms{loop * 1e3:>9.0f} ms{loop / vmap:>14.0f}")
     if given.json:
         given.json.parent.mkdir(parents=True, exist_ok=True)
         given.json.write_text(json.dumps(results, indent=1))

@@ -140,3 +140,11 @@ def test_a_function_without_rules_says_which_is_missing():
         sapwood.func.jvp(Plain.apply, (X,), (T,))
     with pytest.raises(RuntimeError, match="generate_vmap_rule"):
         sapwood.func.vmap(Plain.apply)(X)
+
+
+def test_pooling_without_a_graph_passes_its_tangent():
+    x = sapwood.arange(16.0).reshape(1, 1, 4, 4)
+    pool = lambda x: sapwood.nn.functional.max_pool2d(x, 2)
+    _, tangent = sapwood.func.jvp(pool, (x,), (x * 2,))
+    assert tangent.tolist() == (2 * pool(x)).tolist()
+    assert sapwood.func.jacfwd(pool)(x).tolist() == sapwood.func.jacrev(pool)(x).tolist()

@@ -801,4 +801,168 @@ def programs(package: Any) -> dict[str, Callable[[], Any]]:
     def topvmap():
         return S.vmap(lambda x: x * 2)(T(3))
 
+    @program
+    def ip1():
+        return F.jvp(lambda x: x.clone().mul_(x).add_(1), (T(3),), (T(3),)), F.grad(
+            lambda x: x.clone().mul_(x).add_(1).sum()
+        )(T(3))
+
+    @program
+    def ip2():
+        def f(x):
+            y = S.zeros(3, 3)
+            for i in range(3):
+                y[i, :] = x * x[i]
+            return y.sum(0)
+
+        return F.jvp(f, (T(3),), (T(3),)), F.jacrev(f)(T(3)), F.grad(lambda x: f(x).sum())(T(3))
+
+    @program
+    def bn():
+        m = nn.BatchNorm1d(3).eval()
+        x = T(4, 3)
+        return F.jacrev(m)(x), F.jacfwd(m)(x), F.vmap(m)(T(2, 4, 3))
+
+    @program
+    def bn_train():
+        m = nn.BatchNorm1d(3)
+        return F.vmap(m)(T(2, 4, 3))
+
+    @program
+    def vj():
+        return F.vmap(lambda x: F.jvp(lambda y: y.sin() * x, (x,), (x * 2,)))(T(4, 3))
+
+    @program
+    def jvv():
+        x = T(3)
+        return F.jvp(lambda x: F.vmap(lambda s: (s * x).sin().sum())(S.arange(4.0, dtype=S.float64)), (x,), (x,))
+
+    @program
+    def gvj():
+        return F.grad(lambda x: F.vmap(lambda v: F.jvp(lambda y: (y**3).sum(), (x,), (v,))[1])(S.eye(3)).sum())(T(3))
+
+    @program
+    def lap():
+        f = lambda x: (x.sin() * x.exp()).prod()
+        return F.vmap(lambda x: S.trace(F.hessian(f)(x)))(T(4, 3)), F.vmap(F.grad(lambda x: S.trace(F.hessian(f)(x))))(
+            T(4, 3)
+        )
+
+    @program
+    def sortmax():
+        return (
+            F.jacfwd(lambda x: (x.sort()[0], x.max(), x.topk(2)[0], x.cummax(0)[0], x.amax()))(T(4)),
+            F.hessian(lambda x: x.softmax(0).log().sum())(T(4)),
+            F.jacfwd(lambda x: x.std() + x.var() + x.norm() + S.logsumexp(x, 0))(T(4)),
+        )
+
+    @program
+    def linalg():
+        return (
+            F.jacfwd(lambda a: S.einsum("ij,jk->ik", a, a))(T(2, 2)),
+            F.hessian(lambda a: (a @ a).sum())(T(2, 2)),
+            F.vmap(F.jacrev(lambda a: a @ a.T))(T(3, 2, 2)),
+        )
+
+    @program
+    def conv_h():
+        w = T(2, 1, 2)
+        return (
+            F.hessian(lambda w: NF.conv1d(S.ones(1, 1, 4), w).sin().sum())(w),
+            F.jacfwd(lambda x: NF.conv1d(x, w, padding=1))(T(1, 1, 4)),
+            F.jacrev(lambda w: NF.conv1d(S.ones(1, 1, 4), w))(w),
+        )
+
+    @program
+    def pools():
+        return (
+            F.jacfwd(lambda x: NF.max_pool2d(x, 2))(T(1, 1, 4, 4)),
+            F.jacrev(lambda x: NF.avg_pool2d(x, 2))(T(1, 1, 4, 4)),
+            F.jacfwd(lambda x: NF.interpolate(x, scale_factor=2, mode="bilinear"))(T(1, 1, 3, 3)),
+        )
+
+    @program
+    def ce_h():
+        y = S.tensor([0, 2])
+        return (
+            F.hessian(lambda x: NF.cross_entropy(x, y))(T(2, 3)),
+            F.jacfwd(lambda x: NF.mse_loss(x, x * x))(T(3)),
+            F.jacfwd(lambda x: NF.binary_cross_entropy_with_logits(x, S.ones(3)))(T(3)),
+        )
+
+    @program
+    def train_step():
+        m = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        p = {k: T(*v.shape) for k, v in m.named_parameters()}
+        X, Y = T(5, 3), T(5, 1)
+        loss = lambda p: NF.mse_loss(F.functional_call(m, p, (X,)), Y)
+        for _ in range(3):
+            g, value = F.grad_and_value(loss)(p)
+            p = {k: p[k] - 0.1 * g[k] for k in p}
+        return p, value
+
+    @program
+    def ens_train():
+        ms = [nn.Linear(3, 1) for _ in range(3)]
+        p, _ = F.stack_module_state(ms)
+        X, Y = T(5, 3), T(5, 1)
+        p = {k: v.detach() for k, v in p.items()}
+        return F.vmap(F.grad_and_value(lambda p: NF.mse_loss(F.functional_call(ms[0], p, (X,)), Y)))(p)
+
+    @program
+    def stackdict():
+        return F.vmap(lambda x: S.stack([x.sum(), x.prod(), S.ones(())]))(T(3, 2))
+
+    @program
+    def where_scalar():
+        return F.vmap(lambda x, m: S.where(m, x, 0.0))(T(3, 2), S.tensor([True, False, True]))
+
+    @program
+    def gatherscatter():
+        i = S.tensor([[0, 1], [2, 0], [1, 1]])
+        return F.vmap(
+            lambda x, i: (
+                x.gather(0, i),
+                S.zeros(3).scatter_add(0, i, x[:2]),
+                x.index_select(0, i),
+                x.take(i),
+                S.index_select(x, 0, i),
+            )
+        )(T(3, 3), i)
+
+    @program
+    def idxput():
+        def f(x, i):
+            y = x.clone()
+            y[i] = 0.0
+            y[i, ...] += 1
+            return y
+
+        return F.vmap(f)(T(3, 4), S.tensor([[0, 1], [2, 0], [1, 3]]))
+
+    @program
+    def cumgrad():
+        return F.vmap(F.grad(lambda x: (x.cumsum(0) ** 2).cumprod(0).sum()))(T(3, 4))
+
+    @program
+    def complex_v():
+        z = S.complex(T(3, 2), T(3, 2))
+        return F.vmap(lambda z: (z.abs(), z.real, z * z.conj(), S.view_as_real(z), z.sum()))(z), F.vmap(
+            F.grad(lambda z: z.abs().sum())
+        )(z)
+
+    @program
+    def rm():
+        S.manual_seed(1)
+        return (
+            F.vmap(lambda x: NF.dropout(x, 0.5), randomness="different")(S.ones(3, 20)).shape,
+            F.vmap(lambda x: S.randint(0, 5, (2,)), randomness="different")(S.ones(3)),
+            F.vmap(lambda x: S.normal(0.0, 1.0, (2,)), randomness="same")(S.ones(3)),
+        )
+
+    @program
+    def bern():
+        S.manual_seed(1)
+        return F.vmap(lambda x: S.bernoulli(x), randomness="different")(S.full((3, 20), 0.5)).shape
+
     return found

@@ -203,6 +203,8 @@ def _max_pool(
         x = ops.unsqueeze(input, -2)
         size, steps, around, apart = (1, *size), (1, *steps), (0, *around), (1, *apart)
     plain = not indices and (getattr(input, "_node", input) is None or not get_mode() & GRAD)
+    # A tangent passes without a node.
+    plain = plain and not hasattr(type(input), "__sapwood_op__")
     if plain:
         best = max_of_windows(x, size, steps, around, apart, bool(ceil))
         return ops.squeeze(best, -2) if dims == 1 else best
