@@ -204,7 +204,7 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
         return self
     base = self._base
     free = self._node is None and src._node is None and (base is None or base._node is None)
-    if mode & ~GRAD or (mode and not free):
+    if _takes_over(self) or _takes_over(src) or mode & ~GRAD or (mode and not free):
         return in_place(copy.op, self, (src,), (non_blocking,), "copy_")
     # Straight into the memory: the copy of a parameter or a buffer needs no array in between.
     alias.check_writable(self, "copy_", bool(mode), src)
@@ -264,6 +264,11 @@ class fill_over(Op):
     samples = fill.op.samples
 
 
+def _takes_over(tensor: Any) -> bool:
+    """Return whether calls on this operand are not for us to compute (batched and dual tensors)."""
+    return hasattr(type(tensor), "__sapwood_op__")
+
+
 @op
 class zero_fill(Op):
     """Return zeros of the input's shape and dtype (as `zero_`)."""
@@ -283,8 +288,7 @@ def _filled(name: str, input: Tensor, value: Any, declared: Any, others: tuple[A
     mode = get_mode()
     base = input._base
     free = input._node is None and (base is None or base._node is None)
-    described = type(input._array) is not np.ndarray  # one example of a batch, which has no memory of its own
-    if mode & ~GRAD or (mode and not free) or described or not isinstance(value, int | float):
+    if _takes_over(input) or mode & ~GRAD or (mode and not free) or not isinstance(value, int | float):
         return in_place(declared.op, input, others, (), name)
     # An expanded tensor may be filled: all of its elements become the same.
     a = input._array

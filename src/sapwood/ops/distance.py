@@ -184,6 +184,10 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     for x in (x1, x2):
         size = ops.clone(ops.linalg_vector_norm(x, 2, dim, True))
         # The floor is set outside the graph: below it the gradient is that of the norm itself.
-        np.maximum(size._array, np.asarray(eps, size._array.dtype), out=size._array)
+        if hasattr(type(size), "__sapwood_op__"):
+            plain = size.detach()
+            size = size + (ops.clamp(plain, min=eps) - plain)
+        else:
+            np.maximum(size._array, np.asarray(eps, size._array.dtype), out=size._array)
         units.append(ops.div(x, size))
     return ops.sum(ops.mul(*units), dim)

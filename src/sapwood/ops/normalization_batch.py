@@ -160,6 +160,13 @@ def _normalised(
         n = input.numel() // shape[1]
         _keep(running_mean, mean, momentum)
         _keep(running_var, var, momentum, n / (n - 1) if n > 1 else math.inf)
+        if hasattr(type(input), "__sapwood_op__"):
+            # Under transforms the statistics carry tangents too, so they are part of the computation.
+            dims = _dims(len(shape))
+            d = input - ops.mean(input, dims, True)
+            out = d * ops.rsqrt(ops.mean(d * d, dims, True) + eps)
+            out = out if weight is None else out * per_channel(weight, len(shape))
+            return (out if bias is None else out + per_channel(bias, len(shape))), mean, var
     elif running_mean is None or running_var is None:
         raise ValueRangeError("batch_norm: evaluation needs running_mean and running_var; pass training=True")
     else:

@@ -145,7 +145,7 @@ def generic(op: type[Op], sample: Sample) -> None:
 
 def captured(op: type[Op], sample: Sample) -> None:
     """A formula runs on recording operands, and what it recorded gives the right values for other operands too."""
-    if op.outs or op.many:
+    if op.outs or op.many or not holds("captured", op):
         return
     inputs, outs = graded(op, sample)
     node = outs[0].grad_fn if outs else None
@@ -184,7 +184,7 @@ def no_numpy_in_formulas(op: type[Op]) -> None:
 
 def thrift(op: type[Op], sample: Sample) -> None:
     """Nothing is kept for inputs without gradient, and a graph dies with its last reference, collector off."""
-    if not differentiable(op):
+    if not differentiable(op) or not holds("thrift", op):
         return
     on = gc.isenabled()
     gc.disable()
