@@ -1,8 +1,8 @@
 """The mode word: what every op call must know about its surroundings, in one integer.
 
-The word lives in the package's only context variable, so it is local to the thread and to the async task. Its two
-common values are plain: `GRAD` (1) records a graph, 0 does not. Any higher bit asks for something unusual, and
-sends the call down the slow path with a single comparison (`mode > 1`).
+The word lives in a context variable, the only one that an ordinary call reads, so it is local to the thread and to the
+async task. Its two common values are plain: `GRAD` (1) records a graph, 0 does not. Any higher bit asks for something
+unusual, and sends the call down the slow path with a single comparison (`mode > 1`).
 """
 
 from __future__ import annotations
