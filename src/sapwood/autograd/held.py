@@ -149,18 +149,16 @@ def saved_arrays_of(node: Node) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(saved, Packed):
         saved = saved.saved
-    for i, values in enumerate(saved):
-        if node.op is None:
-            # A custom function keeps (leaf, array, place, number) of each tensor.
-            if values is not None:
-                yield "saved tensor", values[1]
-            continue
-        for name, value in zip(node.wants[i] if i < len(node.wants) else (), values or ()):
-            for a in value if type(value) is tuple else (value,):
-                a = a.value if type(a) is PackedValue else a
-                a = a._array if isinstance(a, Tensor) else a
-                if isinstance(a, ndarray):
-                    yield {"input": "self", "out": "result"}.get(name, name), a
+    if node.op is None:
+        # A custom function keeps (leaf, array, place, number) of each tensor.
+        yield from (("saved tensor", entry[1]) for entry in saved if entry is not None)
+        return
+    for name, value in zip(node.keeps, saved):
+        for a in value if type(value) is tuple else (value,):
+            a = a.value if type(a) is PackedValue else a
+            a = a._array if isinstance(a, Tensor) else a
+            if isinstance(a, ndarray):
+                yield {"input": "self", "out": "result"}.get(name, name), a
 
 
 def _held(node: Node, owners: dict[int, str], counted: set[int]) -> Iterator[Held]:

@@ -28,19 +28,14 @@ class Pass:
         notes: what hooks on several tensors remember during the pass.
     """
 
-    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_wanted", "begun", "callbacks", "notes", "partial")
+    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_wanted", "callbacks", "notes", "partial")
 
-    callbacks: list[Callable[[], Any]]
-    notes: dict[Any, Any]
-
-    def __init__(self, partial: bool) -> None:
-        self.partial = partial
-        self.begun = False
-
-    def begin(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
-        """Note what the engine was asked to do."""
-        self.begun = True
-        self.callbacks, self.notes = [], {}
+    def __init__(
+        self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None
+    ) -> None:
+        self.partial = wanted is not None
+        self.callbacks: list[Callable[[], Any]] = []
+        self.notes: dict[Any, Any] = {}
         self._reached: set[Any] | None = None
         self._roots = [edge for edge, _ in roots]
         self._path = path

@@ -65,12 +65,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
             )
         return value
 
-    node.saved = Packed(
-        tuple(
-            None if values is None else tuple(packed(n, v) for n, v in zip(names_, values))
-            for names_, values in zip(node.wants, node.saved)
-        )
-    )
+    node.saved = Packed(tuple(packed(n, v) for n, v in zip(node.keeps, node.saved)))
 
 
 _watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_watchers", default=())

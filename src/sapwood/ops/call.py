@@ -13,7 +13,6 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -22,11 +21,12 @@ from numpy import asarray, ndarray
 
 from .. import alias, cuts, origin
 from ..dtypes import F32, F64
-from ..node import LEAF, Node
+from ..node import LEAF
 from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
 from . import slow as slow_path
 from .declare import REQUIRED, Op, differentiable, input_names, todo
+from .nodes import keeps, node_class, node_expression, node_names, users
 
 _serial = count(1).__next__
 
@@ -149,51 +149,6 @@ origin.Tracking.listeners.append(_switched)
 def forward_of(op: type[Op]) -> Any:
     """Return the array-level function: forward, or the formula, which runs on arrays just as well."""
     return op.forward if op.forward is not None else op.formula
-
-
-@cache
-def node_names(op: type[Op]) -> list[str]:
-    """Return the names of the node classes that the op may record."""
-    if op.grad_fn is None:
-        camel = "".join(part[:1].upper() + part[1:] for part in op.name.split("_"))
-        return [f"{camel}Backward0"]
-    return re.findall(r"\b[A-Z]\w*Backward\w*|\bNotImplemented\b", op.grad_fn) or [op.grad_fn]
-
-
-def node_class(op: type[Op], name: str) -> type[Node]:
-    """Return the op's node class of that name, making it at first use."""
-    found = op.nodes.get(name)
-    if found is None:
-        names = input_names(op)
-        joint = op.vjp
-        found = op.nodes[name] = type(
-            name,
-            (Node,),
-            {
-                "__slots__": (),
-                "__module__": "sapwood.autograd",
-                "op": op,
-                "inputs": names,
-                "vjps": None if joint is not None else tuple(v or _no_formula for v in op.vjps),
-                "joint": None if joint is None else staticmethod(joint),
-                "wants": op.wants,
-                "saves": any(w in names or w in op.outs or w == "out" for ws in op.wants for w in ws),
-                "out_names": op.outs or ("out",),
-                "takes_none": op.takes_none,
-                "holomorphic": op.holomorphic,
-            },
-        )
-    node: type[Node] = found
-    return node
-
-
-def _no_formula(g: Any) -> None:
-    """The formula of an input that has no derivative; its edge is always None."""
-
-
-def node_expression(op: type[Op]) -> str:
-    """Return the expression over the attributes that gives the node class."""
-    return op.grad_fn or node_names(op)[0]
 
 
 def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: bool = False) -> str:
@@ -420,17 +375,7 @@ def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
     out += [f"            node_ = ({node_expression(op)})()"]
     edges = "".join(f"{n}_n, " if n in can else "None, " for n in names)
     out += [f"            node_.edges = ({edges})"]
-    if op.vjp is not None:
-        saved = "(" + "".join(f"{_joint_value(op, w)}, " for w in op.wants[0]) + "),"
-    else:
-        parts = []
-        for n, wanted in zip(names, op.wants):
-            values = "(" + "".join(f"{_value(op, w)}, " for w in wanted) + ")"
-            alone = len(can) == 1 or not wanted
-            parts.append(
-                values if n in can and alone else f"{values} if {n}_n is not None else None" if wanted else "()"
-            )
-        saved = "".join(f"{p}, " for p in parts)
+    saved = "".join(f"{_kept(op, w, can)}, " for w in keeps(op))
     out += [
         f"            node_.saved = ({saved})",
         "            node_.shape = a_.shape",
@@ -462,21 +407,13 @@ def _value(op: type[Op], wanted: str) -> str:
     return wanted
 
 
-def _joint_value(op: type[Op], wanted: str) -> str:
-    users = op.needed_by.get(wanted)
-    value = _value(op, wanted)
-    if users is None:
+def _kept(op: type[Op], name: str, can: list[str]) -> str:
+    """Return the expression of what a node keeps under `name`: None where nothing that is wanted needs it."""
+    needed = users(op, name)
+    value = _value(op, name)
+    if needed is None or set(needed) >= set(can):
         return value
-    return f"{value} if {' or '.join(f'{u}_n is not None' for u in users)} else None"
+    return f"{value} if {' or '.join(f'{u}_n is not None' for u in needed)} else None"
 
 
-__all__ = [
-    "eager",
-    "forward_of",
-    "method_of",
-    "node_class",
-    "node_expression",
-    "node_names",
-    "operator_of",
-    "wrapper_text",
-]
+__all__ = ["eager", "forward_of", "inplace_of", "method_of", "operator_of", "wrapper_text"]

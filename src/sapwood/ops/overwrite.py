@@ -47,11 +47,11 @@ class underived(Op):
 
 def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
     """Return the node, called `name`, of a new `array` that sends zeros back to `sources`, or refuses to."""
-    from .call import node_class
+    from .nodes import node_class
 
     node: Node = node_class(registry["underived" if name == "NotImplemented" else "overwritten"], name)()
     node.edges = tuple(s if s._node is LEAF else s._node for s in sources)
-    node.saved = ((),) * len(sources)
+    node.saved = ()
     node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()
     return node
 
