@@ -157,6 +157,8 @@ def run(
                 if total is None:
                     if isinstance(edge, Tensor):
                         spec = edge._array
+                    elif edge is None:
+                        continue
                     else:
                         spec = edge
                         if heap or ahead is not None:
@@ -294,8 +296,9 @@ def pull_any(node: Node, g: Any, create: bool = False) -> Any:
     if create:
         saved = in_graph(node, saved)
     seen = g
-    if type(g) is list and not node.takes_none:
-        g = tuple([zeros_for(node, k, create) if x is None else x for k, x in enumerate(g)])
+    if type(g) is list:
+        zeros = not node.takes_none
+        g = tuple([zeros_for(node, k, create) if x is None and zeros else x for k, x in enumerate(g)])
     # For a holomorphic f the gradient is g · conj(f') = conj(conj(g) · f'): formulas stay those of real numbers.
     conjugate = node.holomorphic and type(node.dtype) is not tuple and node.dtype.kind == "c"
     if conjugate:

@@ -210,7 +210,7 @@ class FunctionNode(Node):
     def __repr__(self) -> str:
         return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
 
-    def own_pull(self, g: Any, create: bool) -> list[Any]:  # type: ignore[override]
+    def own_pull(self, g: Any, create: bool) -> list[Any]:
         """Return the gradient of every input from the user's backward."""
         if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises

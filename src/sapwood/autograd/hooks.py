@@ -30,9 +30,7 @@ class Pass:
 
     __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_wanted", "callbacks", "notes", "partial")
 
-    def __init__(
-        self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None
-    ) -> None:
+    def __init__(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
         self.partial = wanted is not None
         self.callbacks: list[Callable[[], Any]] = []
         self.notes: dict[Any, Any] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -25,6 +24,8 @@ _disabled: ContextVar[str | None] = ContextVar("sapwood_saved_hooks_disabled", d
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
+        import traceback
+
         stack = traceback.extract_stack()[:-4]
         rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
     if word & PACK and node.saves:

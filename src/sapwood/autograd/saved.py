@@ -208,8 +208,8 @@ def alias_of_leaf(leaf: Any, value: Any) -> Any:
         from ..dtypes import of_numpy
 
         return leaf.to(of_numpy(value.dtype))
-    from ..ops.nodes import node_class
     from ..ops.declare import registry
+    from ..ops.nodes import node_class
 
     node: Node = node_class(registry["clone"], "CloneBackward0")()
     node.edges, node.saved, node.extra = (leaf,), (), None

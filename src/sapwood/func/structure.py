@@ -18,8 +18,8 @@ from ..autograd import engine
 from ..dtypes import of_numpy
 from ..errors import GradError
 from ..node import LEAF, Node, Output
-from ..ops.nodes import node_class
 from ..ops.declare import input_names, registry
+from ..ops.nodes import node_class
 from ..state import GRAD, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from .batched import BatchedTensor

@@ -88,14 +88,17 @@ def _puller(op: type[Op]) -> Callable[..., Any]:
     text = pull_text(op)
     file = f"<sapwood pull {op.name} {_serial()}>"
     linecache.cache[file] = len(text), None, text.splitlines(True), file
-    scope: dict[str, Any] = {f"vjp_{n}": v for n, v in zip(input_names(op), op.vjps)} | {"vjp": op.vjp, "Unusual": Unusual}
+    scope: dict[str, Any] = {f"vjp_{n}": v for n, v in zip(input_names(op), op.vjps)} | {
+        "vjp": op.vjp,
+        "Unusual": Unusual,
+    }
     exec(compile(text, file, "exec"), scope)
     function: Callable[..., Any] = scope["pull"]
     return function
 
 
 def pull_text(op: type[Op]) -> str:
-    """Return the source of `pull(g, saved, edges)`, which returns the gradient of every input, None where not wanted."""
+    """Return the source of `pull(g, saved, edges)`: the gradient of every input, None where none is wanted."""
     lines = ["def pull(g, saved, edges):"]
     if op.outs or op.many:
         lines += ["    if type(g) is list:", "        raise Unusual"]
