@@ -153,7 +153,7 @@ def forward_of(op: type[Op]) -> Any:
 
 def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: bool = False) -> str:
     """Return the source of an op's eager function; with `lines` it notes the user's line in each node."""
-    flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
+    flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in (op.vjp, *op.vjps))
     head = _signature(op, method)
     text = [f"def wrapper({head}):"]
     if method is None:
