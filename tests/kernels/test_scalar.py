@@ -59,7 +59,7 @@ def test_expressions_are_forgotten():
 
 
 def test_deep_expressions_need_no_recursion():
-    x = y = var("%x", "f32")
+    y = var("%x", "f32")
     for i in range(20_000):
         y = y + float(i % 7)
     assert len(lower([y])[0]) == 20_000
