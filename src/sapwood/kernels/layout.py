@@ -54,11 +54,12 @@ TABLE = fields(
 )  # fmt: skip
 """What a front needs to know about its kernel; lies in the bytes object that is the builtin's `self`."""
 
-JOB = fields("units", "grain", "run", "loops", "attrs", "operands", "mask", "cost", "items")
-JOB |= {"pointers": 72}
-JOB |= fields("dims", "segment", "segments", start=72 + 8 * MAX_OPERANDS)
-JOB |= {"kinds": 96 + 8 * MAX_OPERANDS}
-JOB |= {"size": 96 + 16 * MAX_OPERANDS}
+_OUTER = ("units", "grain", "run", "loops", "attrs", "operands", "outs", "mask", "cost", "items")
+JOB = fields(*_OUTER)
+JOB |= {"pointers": 80}
+JOB |= fields("dims", "segment", "segments", start=80 + 8 * MAX_OPERANDS)
+JOB |= {"kinds": 104 + 8 * MAX_OPERANDS}
+JOB |= {"size": 104 + 16 * MAX_OPERANDS}
 JOB |= {"strides": JOB["size"] + 8 * MAX_DIMS}
 JOB_BYTES = JOB["strides"] + 8 * MAX_DIMS * MAX_OPERANDS
 """One call of a kernel, on the stack: pointers and, where operands differ in layout, sizes and strides."""

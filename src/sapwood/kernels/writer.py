@@ -19,6 +19,9 @@ Value = str
 Operand = str | int
 
 
+_SELDOM = '!{!"branch_weights", i32 1, i32 2000}'
+
+
 class Module:
     """Functions that are compiled together; helpers among them can be inlined into each other."""
 
@@ -41,6 +44,10 @@ class Module:
         """Add a metadata node and return its name."""
         self._metadata.append(text)
         return f"!{len(self._metadata) - 1}"
+
+    def set_metadata(self, name: str, text: str) -> None:
+        """Replace a node's text, for nodes that mention themselves."""
+        self._metadata[int(name[1:])] = text
 
     def text(self) -> str:
         """Return the module as LLVM reads it."""
@@ -199,7 +206,7 @@ class Function:
     def when(self, condition: Value, *, seldom: bool = False) -> Iterator[None]:
         """Run the block if the condition holds."""
         yes, done = self.label("then"), self.label("after")
-        weights = f", !prof {self.module.metadata('!{!"branch_weights", i32 1, i32 2000}')}" if seldom else ""
+        weights = f", !prof {self.module.metadata(_SELDOM)}" if seldom else ""
         self.do(f"br i1 {condition}, label %{yes}, label %{done}{weights}")
         self.start(yes)
         yield
