@@ -18,16 +18,16 @@ SEGMENT = 8192
 
 def define(module: Module) -> None:
     """Define `general(env, job, args, descr, cost)`: the result of a call, or null for the fallback."""
-    with module.function("i1", "spread", "ptr %job", "i64 %k", "ptr %array", "i64 %nd", internal=True) as f:
+    with module.function("i1", "spread", "ptr %job", "i64 %k", "ptr %array", "i64 %nd", apart=True) as f:
         _spread(f)
-    with module.function("i1", "order", "ptr %job", "i64 %nd", "i64 %count", "ptr %axes", internal=True) as f:
+    with module.function("i1", "order", "ptr %job", "i64 %nd", "i64 %count", "ptr %axes", apart=True) as f:
         _order(f)
-    with module.function("void", "collapse", "ptr %job", "i64 %nd", "i64 %count", "ptr %axes", internal=True) as f:
+    with module.function("void", "collapse", "ptr %job", "i64 %nd", "i64 %count", "ptr %axes", apart=True) as f:
         _collapse(f)
-    with module.function("void", "plan", "ptr %job", internal=True) as f:
+    with module.function("void", "plan", "ptr %job", apart=True) as f:
         _plan(f)
     with module.function(
-        "ptr", "general", "ptr %env", "ptr %job", "ptr %args", "ptr %descr", "i64 %cost", internal=True
+        "ptr", "general", "ptr %env", "ptr %job", "ptr %args", "ptr %descr", "i64 %cost", apart=True
     ) as f:
         _general(f)
 
@@ -112,7 +112,10 @@ def _order(f: Function) -> None:
 def _collapse(f: Function) -> None:
     """Bring the dimensions into the order of `axes`, without those of size 1, and join neighbours."""
     sizes, steps = f.space("i64", MAX_DIMS), f.space("i64", MAX_DIMS * MAX_OPERANDS)
-    step = lambda k, d: f.element("i64", steps, f.add(f.mul(k, MAX_DIMS), d))
+
+    def step(k: Value, d: Value) -> Value:
+        return f.element("i64", steps, f.add(f.mul(k, MAX_DIMS), d))
+
     last = f.cell("i64", -1)
     with f.loop("%nd") as i:
         axis = f.load("i64", f.element("i64", "%axes", i))
@@ -190,11 +193,9 @@ def _general(f: Function) -> None:
         f.store("i64", 1, _size(f, d))
     with f.loop(f.mul(count, MAX_DIMS)) as i:
         f.store("i64", 0, f.element("i64", f.at("%job", JOB["strides"]), i))
-    is_array = lambda thing: f.compare("eq", f.field("ptr", thing, TYPE), ndarray, "ptr")
-    operand = lambda k: f.load("ptr", f.element("ptr", "%args", f.sub(k, 1)))
     with f.loop(count, 1) as k:
-        thing = operand(k)
-        with f.when(is_array(thing)):
+        thing = f.load("ptr", f.element("ptr", "%args", f.sub(k, 1)))
+        with f.when(f.compare("eq", f.field("ptr", thing, TYPE), ndarray, "ptr")):
             own = f.v(f"sext i32 {f.field('i32', thing, NDIM)} to i64")
             flags = f.v(f"and i32 {f.field('i32', thing, FLAGS)}, {ALIGNED}")
             with f.when(f.either(f.compare("sgt", own, MAX_DIMS), f.compare("eq", flags, 0, "i32"))):

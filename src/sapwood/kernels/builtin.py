@@ -8,8 +8,8 @@
     >>> multiply(np.array([1.0, 2.0]), 3)
     array([3., 6.])
 
-Whatever a builtin does not cover (other dtypes, subclasses, shapes that do not fit …) goes to its fallback with the same
-arguments, so it may take the fallback's place anywhere.
+Whatever a builtin does not cover (other dtypes, subclasses, shapes that do not fit …) goes to its fallback with the
+same arguments, so it may take the fallback's place anywhere.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _NUMPY_API = {"new_array": 94, "set_handler": 304}
 _PYTHON_API = {
     "vectorcall": "PyObject_Vectorcall",
     "as_double": "PyLong_AsDouble",
+    "error": "PyErr_Occurred",
     "error_clear": "PyErr_Clear",
     "save_thread": "PyEval_SaveThread",
     "restore_thread": "PyEval_RestoreThread",
@@ -89,8 +90,7 @@ def runtime() -> dict[str, int]:
     memory.define(module)
     front.define(module)
     broadcast.define(module)
-    names = [f"front{i}" for i in range(1, front.MAX_ARITY + 1)]
-    return engine.load(module.text(), [*names, *memory.NAMES, "launch"])
+    return engine.load(module.text(), ["front", *memory.NAMES, "launch"], level=1)
 
 
 @functools.cache
@@ -109,7 +109,7 @@ def environment() -> Any:
     values |= {name: id(dtype) for name, dtype in dtypes.items()}
     values |= {"ndarray": id(np.ndarray), "float": id(float), "int": id(int)}
     values |= threads.addresses() | {"threads": threads.count_address()}
-    pool = memory.handler(found)
+    pool = memory.handler(found, values["set_handler"])
     values["pool"] = 0 if pool is None else id(pool)
     for name, offset in ENV.items():
         table[offset // 8] = values[name]
@@ -143,18 +143,19 @@ def pointwise(
     fallback: Callable[..., Any],
     *,
     attrs: Mapping[str, Any] | None = None,
-    inputs: tuple[str, ...] = ("input", "other", "third", "fourth"),
+    inputs: tuple[str, ...] = ("input", "other", "third", "fourth", "fifth"),
     required: int = 0,
 ) -> Any:
     """Return a builtin that applies a formula to each element of float32 and float64 arrays.
 
     The builtin takes `arity` operands, then the attributes, then perhaps an array for the result (which may be one of
-    the operands). The first operand is an array; the others are arrays of its dtype, which broadcast, or Python numbers.
+    the operands). The first operand is an array; the others are arrays of its dtype, which broadcast, or Python
+    numbers.
 
     Args:
         body: a function of Scalars, operands and then number attributes; its result is a float of the operands' dtype,
             or i1 for an array of bool.
-        arity: number of operands, 1 to 4.
+        arity: number of operands, 1 to 5.
         fallback: called with the same arguments for everything else.
         attrs: default values of the attributes by name. A float or int is a number, handed to the body; any other value
             (a str, bool or None) is the only one that the kernel covers, and is not handed to the body.
@@ -207,6 +208,7 @@ def pointwise(
         "env": ctypes.addressof(env),
         "fallback": id(fallback),
         "names": ctypes.addressof(names),
+        "arity": arity,
         "attrs": len(attrs),
         "required": required,
         "cost": cost * 1024 // 1000,
@@ -215,7 +217,7 @@ def pointwise(
     }
     self = table(8 * len(TABLE), values, TABLE)
     _kept.append((tables, words, names, expected, defaults, tuple(attrs.values()), fallback))
-    return make(name, runtime()[f"front{arity}"], self, fallback.__doc__ or "")
+    return make(name, runtime()["front"], self, fallback.__doc__ or "")
 
 
 _LIGHT = 400

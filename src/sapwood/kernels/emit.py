@@ -1,7 +1,8 @@
 """Scalar expressions become loops over contiguous memory.
 
-A pointwise loop has the signature `void (i64 n, ptr pointers, ptr attrs)`: `pointers` holds the addresses of the outputs,
-then of the inputs, `attrs` the attributes as doubles. An output may be an input's own memory, element for element.
+A pointwise loop has the signature `void (i64 n, ptr pointers, ptr attrs)`: `pointers` holds the addresses of the
+outputs, then of the inputs, `attrs` the attributes as doubles. An output may be an input's own memory, element for
+element.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class _Loop(NamedTuple):
     def define(
         self, module: Module, name: str, roots: Sequence[Scalar], outs: int, *, fast: bool, internal: bool = False
     ) -> None:
-        """Define a function with one loop; a root beyond the outputs is a condition, and whether it held is returned."""
+        """Define a function with one loop; a root beyond the outputs is a condition, and returned if it ever held."""
         kind, stored = LLVM_TYPES[self.dtype], STORED[self.dtype]
         checked = len(roots) > outs
         params = ("i64 %n", "ptr %pointers", "ptr %attrs")
@@ -111,7 +112,10 @@ class _Loop(NamedTuple):
             pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(outs + self.operands)]
             for j in range(self.attrs):
                 given = f.field("double", "%attrs", 8 * j)
-                f.do(f"%a{j} = " + (f"fptrunc double {given} to float" if kind == "float" else f"fadd double {given}, -0.0"))
+                f.do(
+                    f"%a{j} = "
+                    + (f"fptrunc double {given} to float" if kind == "float" else f"fadd double {given}, -0.0")
+                )
             varying = []
             for k in range(self.operands):
                 if self.mask >> k & 1:

@@ -1,4 +1,6 @@
-"""LLVM text to machine code: compiled once, kept on disk, loaded in under a millisecond. The only file that imports llvmlite.
+"""LLVM text to machine code: compiled once, kept on disk, loaded in under a millisecond.
+
+This is the only file that imports llvmlite.
 
 `load(text, names)` returns the addresses of functions defined in `text`. What is loaded stays loaded until the process
 ends, because an address outlives nothing that could be asked whether it is still valid.
@@ -14,6 +16,7 @@ Environment:
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import sys
@@ -94,8 +97,14 @@ def _start() -> str | None:
     _state.llvm = llvm
     _state.target = (llvm.get_process_triple(), cpu, features)
     # The compiler owns the target machine it is given and frees it: each compilation makes one of its own.
-    _state.compiler = llvm.create_lljit_compiler(_machine(jit=True))
+    _state.compiler = _immortal(llvm.create_lljit_compiler(_machine(jit=True)))
     return None
+
+
+def _immortal(thing: Any) -> Any:
+    """Keep an object alive even through the end of the interpreter, when arrays may still be freed by native code."""
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(thing))
+    return thing
 
 
 def _machine(*, jit: bool = False) -> Any:
@@ -104,12 +113,13 @@ def _machine(*, jit: bool = False) -> Any:
     return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", jit=jit)
 
 
-def load(text: str, names: Sequence[str]) -> dict[str, int]:
+def load(text: str, names: Sequence[str], *, level: int = 3) -> dict[str, int]:
     """Compile LLVM text, or find it compiled, and return the address of each named function.
 
     Args:
         text: a module without target lines. Functions it calls but does not define are looked up in the process.
         names: functions to find, defined in the text.
+        level: of optimisation. 3 vectorises; 1 compiles text without inner loops in half the time.
 
     Raises:
         MissingError: nothing can be compiled here; the text says why.
@@ -117,13 +127,13 @@ def load(text: str, names: Sequence[str]) -> dict[str, int]:
     reason = why_not()
     if reason is not None:
         raise MissingError(f"kernels: {reason}")
-    key = _key(text)
+    key = _key(text, level)
     with _lock:
         found = _state.loaded.get(key)
         if found is None or any(n not in found[1] for n in names):
             image = _read(key)
             if image is None:
-                image = _compile(text)
+                image = _compile(text, level)
                 _state.compiled += 1
                 _write(key, image)
             else:
@@ -132,22 +142,22 @@ def load(text: str, names: Sequence[str]) -> dict[str, int]:
         return {n: found[1][n] for n in names}
 
 
-def _key(text: str) -> bytes:
+def _key(text: str, level: int) -> bytes:
     llvm = _state.llvm
     version: str = getattr(sys.modules.get("sapwood"), "__version__", "")
     number = ".".join(map(str, llvm.llvm_version_info))
-    parts = (version, number, sys.modules["llvmlite"].__version__, *_state.target, text)
+    parts = (version, number, sys.modules["llvmlite"].__version__, *_state.target, str(level), text)
     return hashlib.sha256("\0".join(parts).encode()).digest()
 
 
-def _compile(text: str) -> bytes:
+def _compile(text: str, level: int) -> bytes:
     """Return the object code of a module."""
     llvm = _state.llvm
     with _machine() as machine, llvm.parse_assembly(text) as module:
         module.triple = _state.target[0]
         module.data_layout = str(machine.target_data)
         module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=3)
+        options = llvm.create_pipeline_tuning_options(speed_level=level)
         builder = llvm.create_pass_builder(machine, options)
         # A pass manager runs once; a second run of the same one aborts the process.
         builder.getModulePassManager().run(module, builder)
@@ -159,7 +169,7 @@ def _link(image: bytes, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
     builder = _state.llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     for name in names:
         builder.export_symbol(name)
-    library = builder.link(_state.compiler, f"sapwood{next(_state.serial)}")
+    library = _immortal(builder.link(_state.compiler, f"sapwood{next(_state.serial)}"))
     return library, {n: library[n] for n in names}
 
 

@@ -1,8 +1,8 @@
 """The native front of pointwise kernels: what a Python call goes through before the loop runs.
 
-A front is the C function of a builtin (`METH_FASTCALL | METH_KEYWORDS`), one for each number of operands; what differs
-between kernels of one arity is read from the table in the builtin's `self`. It looks at the arguments inside the array
-objects, makes the result, runs the loop, and calls the fallback with the same arguments wherever something is unusual.
+The front is the C function of every builtin (`METH_FASTCALL | METH_KEYWORDS`); what differs between kernels is read
+from the table in the builtin's `self`. It looks at the arguments inside the array objects, makes the result, runs the
+loop, and calls the fallback with the same arguments wherever something is unusual.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from .threads import WORTH
 from .writer import Function, Module, Value
 
 MAX_ATTRS = 8
-MAX_ARITY = 4
+MAX_ARITY = MAX_OPERANDS - 1
 
 
 def define(module: Module) -> None:
-    """Define front1, front2 … and what they share."""
-    with module.function("i1", "number", "ptr %env", "ptr %object", "ptr %to", internal=True) as f:
+    """Define `front` and what it calls."""
+    with module.function("i1", "number", "ptr %env", "ptr %object", "ptr %to", apart=True) as f:
         _number(f)
-    with module.function("i1", "keywords", "ptr %table", "ptr %names", "i64 %given", internal=True) as f:
+    with module.function("i1", "keywords", "ptr %table", "ptr %names", "i64 %given", apart=True) as f:
         _keywords(f)
     with module.function("i64", "elements", "ptr %array", internal=True) as f:
         total = f.cell("i64", 1)
@@ -53,14 +53,13 @@ def define(module: Module) -> None:
     with module.function("i1", "alike", "ptr %a", "ptr %b", internal=True) as f:
         _alike(f)
     with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
-                         internal=True) as f:  # fmt: skip
+                         apart=True) as f:  # fmt: skip
         _new(f)
     with module.function("ptr", "into", "ptr %env", "ptr %job", "ptr %object", "ptr %like", "ptr %descr", "i64 %bytes",
-                         internal=True) as f:  # fmt: skip
+                         apart=True) as f:  # fmt: skip
         _into(f)
-    for arity in range(1, MAX_ARITY + 1):
-        with module.function("ptr", f"front{arity}", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
-            _front(f, arity)
+    with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
+        _front(f)
 
 
 def _ndim(f: Function, array: Value) -> Value:
@@ -76,10 +75,12 @@ def _number(f: Function) -> None:
     with f.when(f.compare("ne", kind, f.field("ptr", "%env", ENV["int"]), "ptr")):
         f.ret("i1", "false")
     value = f.call("double", f.field("ptr", "%env", ENV["as_double"]), "ptr %object")
-    small = f.v(f"fcmp ole double {f.call('double', '@llvm.fabs.f64', f'double {value}')}, {float(1 << 53)!r}")
-    with f.unless(small):
-        # Beyond the range of a double the conversion has raised OverflowError.
-        f.call("void", f.field("ptr", "%env", ENV["error_clear"]))
+    # -1 also says that the int is beyond a double and that OverflowError is set.
+    with f.when(f.v(f"fcmp oeq double {value}, -1.0")):
+        with f.unless(f.compare("eq", f.call("ptr", f.field("ptr", "%env", ENV["error"])), "null", "ptr")):
+            f.call("void", f.field("ptr", "%env", ENV["error_clear"]))
+            f.ret("i1", "false")
+    small = f.v(f"fcmp olt double {f.call('double', '@llvm.fabs.f64', f'double {value}')}, {float(1 << 53)!r}")
     f.store("double", value, "%to")
     f.ret("i1", small)
 
@@ -160,8 +161,8 @@ def _into(f: Function) -> None:
     f.ret("ptr", "%object")
 
 
-def _front(f: Function, arity: int) -> None:
-    """Write the front for kernels of `arity` operands, one output, and up to MAX_ATTRS attributes."""
+def _front(f: Function) -> None:
+    """Write the front of kernels with one output."""
     slow = "slow"
     table = f.at("%self", BYTES_DATA)
     env = f.field("ptr", table, TABLE["env"])
@@ -170,8 +171,8 @@ def _front(f: Function, arity: int) -> None:
         f.leave(f.no(f.call("i1", "@keywords", f"ptr {table}", "ptr %names", "i64 %given")), slow)
         total.set(f.add("%given", f.field("i64", "%names", TUPLE_SIZE)))
     count = total.get()
-    attrs = f.field("i64", table, TABLE["attrs"])
-    full = f.add(attrs, arity)
+    arity = f.field("i64", table, TABLE["arity"])
+    full = f.add(f.field("i64", table, TABLE["attrs"]), arity)
     f.leave(f.compare("slt", count, f.add(f.field("i64", table, TABLE["required"]), arity)), slow)
     f.leave(f.compare("sgt", count, f.add(full, 1)), slow)
 
@@ -182,13 +183,13 @@ def _front(f: Function, arity: int) -> None:
     double = f.compare("eq", descr, f.field("ptr", env, ENV["f64"]), "ptr")
     f.leave(f.no(f.either(double, f.compare("eq", descr, f.field("ptr", env, ENV["f32"]), "ptr"))), slow)
 
-    job, values = f.space("i64", JOB_BYTES // 8, align=16), f.space("double", arity)
+    job, values = f.space("i64", JOB_BYTES // 8, align=16), f.space("double", MAX_OPERANDS)
     given, items = f.space("double", MAX_ATTRS), f.space("i64", MAX_OPERANDS)
     size = f.choose(double, 8, 4)
     f.store("i64", f.load("i64", f.at(table, f.choose(double, TABLE["out_item64"], TABLE["out_item32"]))), items)
-    for k in range(arity):
-        f.put("i64", size, items, 8 * (k + 1))
-    for name, value in (("operands", arity + 1), ("outs", 1)):
+    with f.loop(f.add(arity, 1), 1) as k:
+        f.store("i64", size, f.element("i64", items, k))
+    for name, value in (("operands", f.add(arity, 1)), ("outs", "1")):
         f.put("i64", value, job, JOB[name])
     f.put("ptr", items, job, JOB["items"])
     f.put("ptr", given, job, JOB["attrs"])
@@ -239,7 +240,7 @@ def _front(f: Function, arity: int) -> None:
     f.ret("ptr", f.call("ptr", call, f"ptr {fallback}", "ptr %args", "i64 %given", "ptr %names"))
 
 
-def _attributes(f: Function, table: Value, env: Value, count: Value, arity: int, given: Value, slow: str) -> None:
+def _attributes(f: Function, table: Value, env: Value, count: Value, arity: Value, given: Value, slow: str) -> None:
     """Read the attributes as doubles; one with an expected object must be that object."""
     attrs = f.field("i64", table, TABLE["attrs"])
     some = f.compare("ne", attrs, 0)
@@ -266,20 +267,21 @@ def _operands(
     descr: Value,
     double: Value,
     ndarray: Value,
-    arity: int,
+    arity: Value,
     job: Value,
     values: Value,
     slow: str,
 ) -> tuple[Value, Value]:
-    """Store where each operand is; return the mask of one-element operands, and whether the others are alike and flat."""
+    """Store where each operand is; return the mask of one-element operands, and whether the others are alike, flat."""
     wanted = C_CONTIGUOUS | ALIGNED
     flags = f.v(f"and i32 {f.field('i32', first, FLAGS)}, {wanted}")
     flat = f.cell("i1", f.compare("eq", flags, wanted, "i32"))
     mask = f.cell("i64", 0)
     f.put("ptr", f.field("ptr", first, DATA), job, JOB["pointers"] + 8)
-    for k in range(1, arity):
-        thing = f.field("ptr", "%args", 8 * k)
-        place = f.at(job, JOB["pointers"] + 8 * (k + 1))
+    with f.loop(arity, 1) as k:
+        thing = f.load("ptr", f.element("ptr", "%args", k))
+        place = f.element("ptr", f.at(job, JOB["pointers"] + 8), k)
+        bit = f.v(f"shl i64 1, {k}")
         is_array = f.compare("eq", f.field("ptr", thing, TYPE), ndarray, "ptr")
         with f.when(is_array):
             f.leave(f.compare("ne", f.field("ptr", thing, DESCR), descr, "ptr"), slow)
@@ -290,7 +292,7 @@ def _operands(
                 aligned = f.compare("ne", f.v(f"and i32 {flags}, {ALIGNED}"), 0, "i32")
                 one = f.both(aligned, f.compare("eq", f.call("i64", "@elements", f"ptr {thing}"), 1))
                 one = f.both(one, f.compare("sle", _ndim(f, thing), _ndim(f, first)))
-                mask.set(f.v(f"or i64 {mask.get()}, {f.choose(one, 1 << k, 0)}"))
+                mask.set(f.v(f"or i64 {mask.get()}, {f.choose(one, bit, 0)}"))
                 flat.set(f.both(flat.get(), one))
         with f.unless(is_array):
             value = f.element("double", values, k)
@@ -307,7 +309,7 @@ def _operands(
                 f.leave(lost, slow)
                 f.store("float", single, value)
             f.store("ptr", value, place)
-            mask.set(f.v(f"or i64 {mask.get()}, {1 << k}"))
+            mask.set(f.v(f"or i64 {mask.get()}, {bit}"))
     return mask.get(), flat.get()
 
 

@@ -1,4 +1,4 @@
-"""Where native code finds things: fields of Python's and NumPy's objects, and of our own tables and jobs, as byte offsets.
+"""Where native code finds things: byte offsets in Python's and NumPy's objects, and in our own tables and jobs.
 
 `probe` compares the offsets with real objects. Where one differs (a free-threaded Python, another NumPy) nothing native
 may touch an object, and `builtin` says so.
@@ -42,13 +42,13 @@ def fields(*names: str, start: int = 0) -> dict[str, int]:
 
 ENV = fields(
     "ndarray", "float", "int", "f32", "f64", "bool",
-    "vectorcall", "as_double", "error_clear", "new_array", "set_handler", "pool",
+    "vectorcall", "as_double", "error", "error_clear", "new_array", "set_handler", "pool",
     "save_thread", "restore_thread", "parallel", "thread_number", "threads_running", "threads",
 )  # fmt: skip
 """Addresses that every kernel needs, in one table for the whole process."""
 
 TABLE = fields(
-    "env", "fallback", "names", "attrs", "required", "cost",
+    "env", "fallback", "names", "arity", "attrs", "required", "cost",
     "out_descr32", "out_descr64", "out_item32", "out_item64",
     "loops32", "loops64", "expected", "defaults",
 )  # fmt: skip
@@ -65,6 +65,10 @@ JOB_BYTES = JOB["strides"] + 8 * MAX_DIMS * MAX_OPERANDS
 """One call of a kernel, on the stack: pointers and, where operands differ in layout, sizes and strides."""
 
 
+def _word(address: int) -> int:
+    return ctypes.c_ssize_t.from_address(address).value
+
+
 def probe() -> str | None:
     """Return what differs from the layout written here, or None if everything is as expected."""
     if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
@@ -73,17 +77,16 @@ def probe() -> str | None:
         return "native calls need a little-endian machine"
     for array in (np.zeros((3, 5), np.float32), np.zeros((4, 6))[::2, ::3], np.asfortranarray(np.ones((2, 7)))):
         at = id(array)
-        word = lambda offset, at=at: ctypes.c_ssize_t.from_address(at + offset).value
-        sizes = [ctypes.c_ssize_t.from_address(word(DIMS) + 8 * i).value for i in range(2)]
-        steps = [ctypes.c_ssize_t.from_address(word(STRIDES) + 8 * i).value for i in range(2)]
+        sizes = [_word(_word(at + DIMS) + 8 * i) for i in range(2)]
+        steps = [_word(_word(at + STRIDES) + 8 * i) for i in range(2)]
         flags = ctypes.c_int.from_address(at + FLAGS).value
         same = (
-            word(TYPE) == id(np.ndarray)
-            and word(DATA) == array.__array_interface__["data"][0]
+            _word(at + TYPE) == id(np.ndarray)
+            and _word(at + DATA) == array.__array_interface__["data"][0]
             and ctypes.c_int.from_address(at + NDIM).value == array.ndim
             and tuple(sizes) == array.shape
             and tuple(steps) == array.strides
-            and word(DESCR) == id(array.dtype)
+            and _word(at + DESCR) == id(array.dtype)
             and bool(flags & C_CONTIGUOUS) == array.flags.c_contiguous
             and bool(flags & ALIGNED) == array.flags.aligned
             and bool(flags & WRITEABLE) == array.flags.writeable

@@ -19,7 +19,7 @@ import sys
 from typing import Any
 
 from .layout import fields
-from .writer import Function, Module, Value
+from .writer import Function, Module, Operand, Value
 
 LARGE = 1 << 18
 """Bytes from which a block is kept."""
@@ -39,7 +39,7 @@ _state: dict[str, Any] = {}
 
 
 def limit() -> int:
-    """Return how many bytes of freed blocks are kept at most: 1 GiB or an eighth of the memory, unless told otherwise."""
+    """Return the most bytes of freed blocks to keep: 1 GiB or an eighth of the memory, unless told otherwise."""
     chosen = os.environ.get("SAPWOOD_REUSE", "")
     if chosen.isdigit():
         return int(chosen) << 20
@@ -61,11 +61,20 @@ def release() -> None:
         _state["release"](ctypes.addressof(_state["pool"]))
 
 
+def install() -> None:
+    """Make the handler NumPy's own in the current context, if there is one.
+
+    A context is a thread's or an async task's: new threads begin with NumPy's default.
+    """
+    if _state:
+        _state["set_handler"](_state["capsule"])
+
+
 def define(module: Module) -> None:
     """Define the handler's functions: pool_malloc, pool_calloc, pool_realloc, pool_free, and pool_release."""
-    with module.function("void", "evict", "ptr %pool", internal=True) as f:
+    with module.function("void", "evict", "ptr %pool", apart=True) as f:
         _evict(f, "%pool")
-    with module.function("ptr", "take", "ptr %pool", "i64 %size", internal=True) as f:
+    with module.function("ptr", "take", "ptr %pool", "i64 %size", apart=True) as f:
         _take(f, "%pool", "%size")
     with module.function("ptr", "pool_malloc", "ptr %pool", "i64 %n") as f:
         _malloc(f, "%pool", "%n")
@@ -226,34 +235,41 @@ def _realloc(f: Function, pool: Value) -> None:
         with f.when(f.compare("eq", stretched, "null", "ptr"), seldom=True):
             f.call("void", "@pool_free", f"ptr {pool}", f"ptr {data}", "i64 0")
             f.ret("ptr", "null")
-        f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr {f.at(stretched, SMALL_HEADER)}, i64 {LARGE}, i1 false)")
+        f.do(
+            f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr {f.at(stretched, SMALL_HEADER)}, i64 {LARGE}, i1 false)"
+        )
         f.call("void", f.field("ptr", pool, POOL["free"]), f"ptr {stretched}")
         f.ret("ptr", data)
-    f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {data}, ptr %data, i64 {f.sub(size, HEADER)}, i1 false)")
+    _copy(f, data, "%data", f.sub(size, HEADER))
     f.call("void", "@pool_free", f"ptr {pool}", "ptr %data", "i64 0")
     f.ret("ptr", data)
+
+
+def _copy(f: Function, to: Value, source: Value, n: Operand) -> None:
+    f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 {n}, i1 false)")
 
 
 NAMES = ("pool_malloc", "pool_calloc", "pool_realloc", "pool_free", "pool_release")
 
 
-def handler(found: dict[str, int]) -> Any:
+def handler(found: dict[str, int], set_handler: int) -> Any:
     """Return NumPy's capsule of the handler made of the compiled functions, or None where blocks are not kept.
 
     Args:
         found: addresses of the functions of `NAMES`.
+        set_handler: the address of NumPy's PyDataMem_SetHandler.
     """
     bound = limit()
     if bound == 0 or sys.platform == "win32":
         return None
     system = ctypes.CDLL(None)
-    address = lambda name: ctypes.cast(getattr(system, name), ctypes.c_void_p).value or 0
     pool = (ctypes.c_int64 * (POOL["slots"] // 8 + 2 * SLOTS))()
     pool[POOL["limit"] // 8] = bound
-    for ours, theirs in (("malloc",) * 2, ("calloc",) * 2, ("realloc",) * 2, ("free",) * 2, ("align", "posix_memalign")):
-        pool[POOL[ours] // 8] = address(theirs)
+    names = {n: n for n in ("malloc", "calloc", "realloc", "free")} | {"align": "posix_memalign"}
     if sys.platform.startswith("linux"):
-        pool[POOL["advise"] // 8] = address("madvise")
+        names["advise"] = "madvise"
+    for ours, theirs in names.items():
+        pool[POOL[ours] // 8] = ctypes.cast(getattr(system, theirs), ctypes.c_void_p).value or 0
     record = ctypes.create_string_buffer(_HANDLER_BYTES)
     record.raw = b"sapwood".ljust(127, b"\0") + b"\1" + bytes(_HANDLER_BYTES - 128)
     words = (ctypes.c_int64 * 5).from_buffer(record, 128)
@@ -263,14 +279,14 @@ def handler(found: dict[str, int]) -> Any:
     make.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
     name = ctypes.create_string_buffer(b"mem_handler")
     capsule = make(ctypes.addressof(record), ctypes.cast(name, ctypes.c_char_p), None)
+    setter = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(set_handler)
     release_type = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
-    _state.update(
-        pool=pool, record=record, words=words, name=name, capsule=capsule, release=release_type(found["pool_release"])
-    )  # fmt: skip
+    _state.update(pool=pool, record=record, words=words, name=name, capsule=capsule)
+    _state.update(release=release_type(found["pool_release"]), set_handler=setter)
     # Arrays may be freed after this module is gone: what their memory belongs to stays to the very end.
     for kept_alive in (pool, record, name, capsule):
         ctypes.pythonapi.Py_IncRef(ctypes.py_object(kept_alive))
     return capsule
 
 
-__all__ = ["LARGE", "define", "handler", "kept", "limit", "release"]
+__all__ = ["LARGE", "define", "handler", "install", "kept", "limit", "release"]

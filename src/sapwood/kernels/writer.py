@@ -1,4 +1,4 @@
-"""LLVM text with structure: functions, loops and branches as `with` blocks, so that native code reads like the Python around it.
+"""LLVM text with structure: functions, loops and branches are `with` blocks, so native code reads like Python.
 
     >>> module = Module()
     >>> with module.function("void", "fill", "i64 %n", "ptr %p", "double %x") as f:
@@ -30,14 +30,21 @@ class Module:
         self._metadata: list[str] = []
 
     @contextmanager
-    def function(self, returns: str, name: str, *params: str, internal: bool = False) -> Iterator[Function]:
-        """Define a function; the block writes its body and must end in `ret`, or return void."""
+    def function(
+        self, returns: str, name: str, *params: str, internal: bool = False, apart: bool = False
+    ) -> Iterator[Function]:
+        """Define a function; the block writes its body and must end in `ret`, or return void.
+
+        Args:
+            internal: only this module calls it.
+            apart: only this module calls it, and it stays a function of its own.
+        """
         f = Function(self)
         yield f
         if not f.ended:
             f.ret()
-        linkage = "internal " if internal else ""
-        head = f"define {linkage}{returns} @{name}({', '.join(params)}) #0 {{\nentry:"
+        linkage = "internal " if internal or apart else ""
+        head = f"define {linkage}{returns} @{name}({', '.join(params)}) #{int(apart)} {{\nentry:"
         self._functions.append("\n".join([head, *f.cells, *f.lines, "}"]))
 
     def metadata(self, text: str) -> str:
@@ -53,8 +60,9 @@ class Module:
         """Return the module as LLVM reads it."""
         metadata = [f"!{i} = {t}" for i, t in enumerate(self._metadata)]
         # Loops that look like memset or memcpy stay loops: a call costs more than the few elements of a row.
-        attributes = 'attributes #0 = { nounwind "no-builtins" "frame-pointer"="none" }'
-        return "\n".join([*self._functions, attributes, *metadata, ""])
+        words = 'nounwind "no-builtins" "frame-pointer"="none"'
+        attributes = [f"attributes #0 = {{ {words} }}", f"attributes #1 = {{ noinline {words} }}"]
+        return "\n".join([*self._functions, *attributes, *metadata, ""])
 
 
 class Cell(NamedTuple):
