@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, MissingError
-from . import broadcast, emit, engine, front, layout, memory, nest, threads
+from . import broadcast, emit, engine, front, layout, memory, nest, plan, threads
 from .layout import ENV, TABLE
 from .writer import Module
 
@@ -31,6 +31,10 @@ _FASTCALL_KEYWORDS = 0x0080 | 0x0002
 _NUMPY_API = {"new_array": 94, "set_handler": 304}
 _PYTHON_API = {
     "vectorcall": "PyObject_Vectorcall",
+    "tuple": "PyTuple_New",
+    "decref": "Py_DecRef",
+    "malloc": "PyMem_RawMalloc",
+    "free": "PyMem_RawFree",
     "as_double": "PyLong_AsDouble",
     "error": "PyErr_Occurred",
     "error_clear": "PyErr_Clear",
@@ -90,7 +94,8 @@ def runtime() -> dict[str, int]:
     memory.define(module)
     front.define(module)
     broadcast.define(module)
-    return engine.load(module.text(), ["front", *memory.NAMES, "launch"], level=1)
+    plan.define(module)
+    return engine.load(module.text(), ["front", "run_plan", *memory.NAMES, "launch"], level=1)
 
 
 @functools.cache
@@ -115,6 +120,11 @@ def environment() -> Any:
         table[offset // 8] = values[name]
     _kept.append((table, dtypes, pool))
     return table
+
+
+def keep(thing: Any) -> None:
+    """Keep what native code points to."""
+    _kept.append(thing)
 
 
 def make(name: str, address: int, self: Any, doc: str) -> Any:
@@ -223,4 +233,4 @@ def pointwise(
 _LIGHT = 400
 """Picoseconds per element below which a pass through a buffer would be felt, so one-element operands get own loops."""
 
-__all__ = ["available", "environment", "make", "pointwise", "runtime", "table", "why_not"]
+__all__ = ["available", "environment", "keep", "make", "pointwise", "runtime", "table", "why_not"]

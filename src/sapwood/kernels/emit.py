@@ -50,6 +50,14 @@ def trace(body: Callable[..., Any], dtype: str, operands: int, attrs: int) -> tu
     return scalars_of(body(*xs, *[var(f"%a{j}", dtype) for j in range(attrs)]))
 
 
+class Source(NamedTuple):
+    """Where a loop's variable comes from: an array's elements, or one element that is the same for all."""
+
+    name: str
+    dtype: str
+    one: bool = False
+
+
 def pointwise_loop(
     module: Module, name: str, roots: Sequence[Scalar], dtype: str, operands: int, attrs: int, mask: int = 0
 ) -> None:
@@ -60,13 +68,14 @@ def pointwise_loop(
         dtype: of the operands.
         mask: bit k says that operand k is one element, the same for every result.
     """
+    sources = [Source(f"%x{k}", dtype, bool(mask >> k & 1)) for k in range(operands)]
+    params = [(f"%a{j}", dtype) for j in range(attrs)]
     condition = guard(roots)
-    loop = _Loop(dtype, operands, attrs, mask)
     if condition is None:
-        loop.define(module, name, roots, len(roots), fast=False)
+        define_loop(module, name, sources, roots, params)
         return
-    loop.define(module, f"{name}.full", roots, len(roots), fast=False, internal=True)
-    loop.define(module, f"{name}.fast", [*roots, condition], len(roots), fast=True, internal=True)
+    define_loop(module, f"{name}.full", sources, roots, params, internal=True)
+    define_loop(module, f"{name}.fast", sources, roots, params, condition=condition, internal=True)
     with module.function("void", name, "i64 %n", "ptr %pointers", "ptr %attrs") as f:
         _guarded(f, name, dtype, [SIZES[r.dtype] for r in roots], operands, mask)
 
@@ -93,52 +102,66 @@ def _guarded(f: Function, name: str, dtype: str, outs: Sequence[int], operands: 
             f.call("void", f"@{name}.full", f"i64 {n}", f"ptr {moved}", "ptr %attrs")
 
 
-class _Loop(NamedTuple):
-    """What the loops of one kernel have in common."""
+def define_loop(
+    module: Module,
+    name: str,
+    sources: Sequence[Source],
+    roots: Sequence[Scalar],
+    params: Sequence[tuple[str, str]] = (),
+    *,
+    condition: Scalar | None = None,
+    internal: bool = False,
+) -> None:
+    """Define a function with one loop: `(i64 n, ptr pointers, ptr attrs)`.
 
-    dtype: str
-    operands: int
-    attrs: int
-    mask: int
+    Args:
+        sources: variables that are loaded; their addresses follow those of the results in `pointers`.
+        roots: results, one array each.
+        params: names and dtypes of variables that are read from `attrs`, doubles.
+        condition: take the fast branch of every rare choice, and return as i64 whether this ever held.
+    """
+    head = ("i64 %n", "ptr %pointers", "ptr %attrs")
+    with module.function("void" if condition is None else "i64", name, *head, internal=internal) as f:
+        pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(len(roots) + len(sources))]
+        for j, (variable, dtype) in enumerate(params):
+            given = f.field("double", "%attrs", 8 * j)
+            # Adding -0 is how a register gets another name.
+            f.do(
+                f"{variable} = "
+                + (f"fptrunc double {given} to float" if dtype == "f32" else f"fadd double {given}, -0.0")
+            )
+        places = dict(zip(sources, pointers[len(roots) :]))
+        for source in sources:
+            if source.one:
+                load_variable(f, source, places[source])
+        group = module.metadata("distinct !{}")
+        access = f", !llvm.access.group {group}"
+        note = loop_note(module, module.metadata(f'!{{!"llvm.loop.parallel_accesses", {group}}}'))
+        # An integer, because the vectoriser knows "or" of integers as a reduction.
+        held = f.cell("i64", 0)
+        with f.loop("%n", note=note) as i:
+            for source in sources:
+                if not source.one:
+                    load_variable(f, source, f.element(STORED[source.dtype], places[source], i), access)
+            wanted = [*roots] if condition is None else [*roots, condition]
+            lines, names = lower(wanted, fast=condition is not None)
+            for line in lines:
+                f.do(line)
+            if condition is not None:
+                held.set(f.v(f"or i64 {held.get()}, {f.v(f'zext i1 {names[-1]} to i64')}"))
+            for pointer, root, value in zip(pointers, roots, names):
+                store_element(f, root.dtype, value, pointer, i, access)
+        if condition is not None:
+            f.ret("i64", held.get())
 
-    def define(
-        self, module: Module, name: str, roots: Sequence[Scalar], outs: int, *, fast: bool, internal: bool = False
-    ) -> None:
-        """Define a function with one loop; a root beyond the outputs is a condition, and returned if it ever held."""
-        kind, stored = LLVM_TYPES[self.dtype], STORED[self.dtype]
-        checked = len(roots) > outs
-        params = ("i64 %n", "ptr %pointers", "ptr %attrs")
-        with module.function("i64" if checked else "void", name, *params, internal=internal) as f:
-            pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(outs + self.operands)]
-            for j in range(self.attrs):
-                given = f.field("double", "%attrs", 8 * j)
-                f.do(
-                    f"%a{j} = "
-                    + (f"fptrunc double {given} to float" if kind == "float" else f"fadd double {given}, -0.0")
-                )
-            varying = []
-            for k in range(self.operands):
-                if self.mask >> k & 1:
-                    f.do(f"%x{k} = load {kind}, ptr {pointers[outs + k]}")
-                else:
-                    varying.append(k)
-            group = module.metadata("distinct !{}")
-            access = f", !llvm.access.group {group}"
-            note = loop_note(module, module.metadata(f'!{{!"llvm.loop.parallel_accesses", {group}}}'))
-            # An integer, because the vectoriser knows "or" of integers as a reduction.
-            held = f.cell("i64", 0)
-            with f.loop("%n", note=note) as i:
-                for k in varying:
-                    f.do(f"%x{k} = load {stored}, ptr {f.element(stored, pointers[outs + k], i)}{access}")
-                lines, names = lower(roots, fast=fast)
-                for line in lines:
-                    f.do(line)
-                if checked:
-                    held.set(f.v(f"or i64 {held.get()}, {f.v(f'zext i1 {names[-1]} to i64')}"))
-                for out, root, value in zip(pointers, roots[:outs], names):
-                    store_element(f, root.dtype, value, out, i, access)
-            if checked:
-                f.ret("i64", held.get())
+
+def load_variable(f: Function, source: Source, address: Value, tail: str = "") -> None:
+    """Load a variable under its own name; a bool from a byte."""
+    if source.dtype == "i1":
+        byte = f.load("i8", address, tail)
+        f.do(f"{source.name} = icmp ne i8 {byte}, 0")
+    else:
+        f.do(f"{source.name} = load {STORED[source.dtype]}, ptr {address}{tail}")
 
 
 def store_element(f: Function, dtype: str, value: Value, pointer: Value, index: Value, tail: str = "") -> None:
@@ -156,4 +179,15 @@ def loop_note(module: Module, *facts: str) -> str:
     return own
 
 
-__all__ = ["BLOCK", "SIZES", "STORED", "loop_note", "pointwise_loop", "scalars_of", "trace", "work"]
+__all__ = [
+    "BLOCK",
+    "SIZES",
+    "STORED",
+    "Source",
+    "define_loop",
+    "loop_note",
+    "pointwise_loop",
+    "scalars_of",
+    "trace",
+    "work",
+]
