@@ -28,6 +28,8 @@ from ..tensor import Tensor, wrap
 from . import hooks
 from .saved import in_graph, readable
 
+sweep: Any = None
+"""The loop over ordinary nodes in native code; set by `native.switch`."""
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
@@ -101,7 +103,14 @@ def run(
                 del counts[leaf]
                 accumulate(leaf, waiting.pop(leaf), create)
         while True:
-            if ahead is not None:
+            if sweep is not None and not unusual:
+                if ahead is not None:
+                    heappush(heap, (-ahead.seq, ahead))
+                    ahead = None
+                node = sweep(waiting, heap, summed, freed, written)
+                if node is None:
+                    break
+            elif ahead is not None:
                 node = ahead
                 ahead = None
             elif heap:
@@ -210,6 +219,12 @@ def run(
         if token is not None:
             hooks.current.reset(token)
     return found
+
+
+def repair_at(g: Any, edge: Any, node: Any) -> Any:
+    """Return `g` as an array that fits an edge."""
+    spec = edge._array if isinstance(edge, Tensor) else edge
+    return np.asarray(repair(g, spec.shape, spec.dtype, node))
 
 
 def _leave_only(edges: Iterable[Any], waiting: dict[Any, Any]) -> None:

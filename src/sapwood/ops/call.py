@@ -27,6 +27,7 @@ from ..tensor import Parameter, Tensor
 from . import slow as slow_path
 from .declare import REQUIRED, Op, differentiable, input_names, todo
 from .nodes import keeps, node_class, node_expression, node_names, users
+from .warm import counted
 
 _serial = count(1).__next__
 
@@ -57,8 +58,10 @@ _COMMON = {
     "unrecorded": cuts.unrecorded,
 }
 
-_printed: list[tuple[Any, type[Op], str | None]] = []
-"""Every eager function whose body exists: what has to change when origin tracking is switched."""
+printed: list[tuple[Any, type[Op], str | None]] = []
+"""Every eager function whose body exists, with its op and kind: what changes when origin tracking is switched."""
+printers: list[Callable[[Any, type[Op], str | None], None]] = []
+"""Called with each eager function when its body was printed."""
 
 
 def eager(op: type[Op]) -> Callable[..., Any]:
@@ -107,7 +110,7 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
     namespace = function.__globals__
     namespace.update(_COMMON)
     namespace.update({n: node_class(op, n) for n in node_names(op)})
-    namespace["forward"] = forward_of(op)
+    namespace["forward"] = counted(namespace, forward_of(op))
     namespace["canon"] = op.canon
     namespace["op"] = op
     namespace["name"] = function.__name__
@@ -118,7 +121,9 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
     namespace |= {f"default_{n}": d for n, d, _ in op.params if d is not REQUIRED}
     namespace["_codes"] = {}
     _install(function, op, method, origin.Tracking.on)
-    _printed.append((function, op, method))
+    printed.append((function, op, method))
+    for printer in printers:
+        printer(function, op, method)
 
 
 def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> None:
@@ -139,7 +144,7 @@ def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> No
 
 
 def _switched(lines: bool) -> None:
-    for function, op, method in _printed:
+    for function, op, method in printed:
         _install(function, op, method, lines)
 
 

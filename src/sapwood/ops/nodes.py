@@ -48,7 +48,7 @@ def node_class(op: type[Op], name: str) -> type[Node]:
                 "__module__": "sapwood.autograd",
                 "op": op,
                 "inputs": names,
-                "pull": staticmethod(_puller(op)),
+                "pull": staticmethod(puller(op)),
                 "wants": op.wants,
                 "keeps": kept,
                 "saves": any(w in names or w in op.outs or w == "out" for w in kept),
@@ -84,7 +84,8 @@ def users(op: type[Op], kept: str) -> tuple[str, ...] | None:
 
 
 @cache
-def _puller(op: type[Op]) -> Callable[..., Any]:
+def puller(op: type[Op]) -> Callable[..., Any]:
+    """Return the function `pull` of an op's nodes."""
     text = pull_text(op)
     file = f"<sapwood pull {op.name} {_serial()}>"
     linecache.cache[file] = len(text), None, text.splitlines(True), file
