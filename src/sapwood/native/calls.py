@@ -196,6 +196,7 @@ def _record(f: Function, kind: Value, arrays: Value, nodes: Value, result: Value
     give(f, hold(f, f.field("ptr", result, DESCR)), node, "node_dtype")
     give(f, hold(f, none), node, "node_extra")
     give(f, number, node, "node_seq")
+    f.call("void", "@note_line", "ptr %world", f"ptr {node}")
     return node
 
 

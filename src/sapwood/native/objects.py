@@ -39,17 +39,22 @@ _API = {
     "dict_del": "PyDict_DelItem",
     "list_size": "PyList_Size",
     "is_instance": "PyObject_IsInstance",
+    "frame": "PyEval_GetFrame",
+    "frame_code": "PyFrame_GetCode",
+    "frame_back": "PyFrame_GetBack",
+    "frame_lasti": "PyFrame_GetLasti",
+    "is_true": "PyObject_IsTrue",
 }
 _SLOTS = {
     "tensor_array": (Tensor, "_array"),
     "tensor_node": (Tensor, "_node"),
-    **{f"node_{n}": (Node, n) for n in ("edges", "saved", "shape", "dtype", "extra", "seq")},
+    **{f"node_{n}": (Node, n) for n in ("edges", "saved", "shape", "dtype", "extra", "seq", "origin")},
     **{f"output_{n}": (Output, n) for n in ("shape", "dtype", "seq")},
 }
 WORLD = fields(
     *_API, *_SLOTS,
     "tensor", "parameter", "ndarray", "float", "int", "tuple_type", "leaf", "none", "true", "mode", "zero", "one", "counter",
-    "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual", "heappush", "heappop", "repair", "add_self", "front", "output_type",
+    "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual", "heappush", "heappop", "repair", "add_self", "front", "output_type", "is_user",
 )  # fmt: skip
 """One table of addresses and offsets for all native code that deals with tensors and nodes."""
 

@@ -25,7 +25,7 @@ from ..ops import call, nodes
 from ..ops.call import forward_of
 from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
-from . import calls, objects, sweep
+from . import calls, lines, objects, sweep
 from .objects import WORLD
 
 EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
@@ -62,11 +62,12 @@ def start() -> bool:
 def _code() -> dict[str, int]:
     module = Module()
     objects.define(module)
+    lines.define(module)
     calls.define(module)
     calls.define_stubs(module)
     sweep.define(module)
     names = ["call_op", "builtin_op", "sweep", "tables", *(f"stub{k}" for k in range(calls.STUBS))]
-    return compiler.load(module.text() + calls.TABLES + sweep.GLOBALS, names, level=2)
+    return compiler.load(module.text() + calls.TABLES + lines.GLOBALS + sweep.GLOBALS, names, level=2)
 
 
 @cache
@@ -74,9 +75,9 @@ def _world() -> Any:
     from heapq import heappop, heappush
 
     add = builtin.pointwise("add", vocabulary.ARITHMETIC["add"], 2, np.add)
-    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, add)
+    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, origin.is_user, add)
     objects.keep(things)
-    names = ("unusual", "heappush", "heappop", "repair", "add_self")
+    names = ("unusual", "heappush", "heappop", "repair", "add_self", "is_user")
     return objects.world(**dict(zip(names, map(id, things))))
 
 

@@ -127,11 +127,11 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
 
 
 def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> None:
-    """Give an eager function its body, the one that notes source lines or the one that does not."""
+    """Give an eager function its body, the one that notes what no_grad leaves out or the one that does not."""
     namespace = function.__globals__
     codes = namespace["_codes"]
     if lines not in codes:
-        text = wrapper_text(op, function.__name__, method, lines=lines)
+        text = wrapper_text(op, function.__name__, method, cuts=lines)
         file = f"<sapwood op {op.name} {_serial()}>"
         linecache.cache[file] = len(text), None, text.splitlines(True), file
         made: dict[str, Any] = {}
@@ -156,8 +156,8 @@ def forward_of(op: type[Op]) -> Any:
     return op.forward if op.forward is not None else op.formula
 
 
-def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: bool = False) -> str:
-    """Return the source of an op's eager function; with `lines` it notes the user's line in each node."""
+def wrapper_text(op: type[Op], name: str, method: str | None = None, *, cuts: bool = False) -> str:
+    """Return the source of an op's eager function; with `cuts` it notes what no_grad keeps out of the graph."""
     flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in (op.vjp, *op.vjps))
     head = _signature(op, method)
     text = [f"def wrapper({head}):"]
@@ -180,7 +180,7 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: b
     fall = f"return slow(op, ({given}), ({attrs}){extra})"
     if not flat:
         return "\n".join([*text, f"    {fall}", ""])
-    return "\n".join([*text, *_flat_body(op, fall, method, lines), ""])
+    return "\n".join([*text, *_flat_body(op, fall, method, cuts), ""])
 
 
 def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
@@ -273,7 +273,7 @@ def _unpack_method(op: type[Op], method: str | None) -> list[str]:
     return [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
 
 
-def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list[str]:
+def _flat_body(op: type[Op], fall: str, method: str | None, cuts: bool) -> list[str]:
     names = input_names(op)
     optional = {n for n, d, _ in op.params if n in names and d is None} | set(op.optional)
     can = {n for n, v in zip(names, op.vjps) if v is not None} if op.vjp is None else set(names)
@@ -319,9 +319,9 @@ def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
     if record:
-        out += _record_lines(op, [n for n in names if n in can], lines)
+        out += _record_lines(op, [n for n in names if n in can])
     out += ["    t_._node = None"]
-    if names and (lines or op.casts):
+    if names and (cuts or op.casts):
         out += _cut_lines(names, [n for n in names if n in can] if record else None)
     if op.view:
         out += [f"    register_view(t_, {first}, '' if mode_ else 'no_grad')"]
@@ -372,7 +372,7 @@ _ORIGIN_LINES = [
 ]
 
 
-def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
+def _record_lines(op: type[Op], can: list[str]) -> list[str]:
     names = input_names(op)
     live = "mode_ and a_.dtype.kind not in 'biu'" if op.casts else "mode_"
     out = [f"    if {live}:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
@@ -386,8 +386,7 @@ def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
         "            node_.shape = a_.shape",
         "            node_.dtype = a_.dtype",
     ]
-    if lines:
-        out += _ORIGIN_LINES
+    out += _ORIGIN_LINES
     out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
     out += ["            if mode_ > 1:", "                observed(node_, mode_)"]
     if op.view:
