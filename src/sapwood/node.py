@@ -112,13 +112,13 @@ class Node:
         if name.startswith("_saved_"):
             return self._read_saved(name[7:])
         if name.startswith("_raw_saved_"):
-            from .autograd.saved import raw_value
+            from .autograd.keeping import raw_value
 
             return raw_value(self, name[11:])
         raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
 
     def _read_saved(self, name: str) -> Any:
-        from .autograd.saved import saved_value
+        from .autograd.keeping import saved_value
 
         return saved_value(self, {"self": "input", "result": "out"}.get(name, name))
 

@@ -28,6 +28,7 @@ _LAZY = {
     "live_graphs": "live",
     "nan_guard": "guard",
     "safe_where": "branches",
+    "saved": "held",
     "saved_report": "held",
     "steps": "stepping",
 }

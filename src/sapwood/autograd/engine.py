@@ -26,7 +26,7 @@ from ..node import Freed, Node, Output, hooked
 from ..state import ANOMALY, GUARD, last, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
-from .saved import in_graph, readable
+from .keeping import in_graph, readable
 
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""

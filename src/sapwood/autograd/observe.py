@@ -15,7 +15,7 @@ from ..node import Node, rare
 from ..origin import is_own
 from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
 from ..tensor import Tensor, wrap
-from .saved import Packed, PackedValue, as_tensor
+from .keeping import Packed, PackedValue, as_tensor
 
 _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hooks", default=())
 

@@ -88,7 +88,7 @@ def shares(a: ndarray[Any, Any], target: ndarray[Any, Any]) -> bool:
 
 def _lose(node: Any, names: list[str], op: str) -> None:
     """Make the node refuse to give out operands that its own write may have changed."""
-    from ..autograd.saved import Packed, PackedValue
+    from ..autograd.keeping import Packed, PackedValue
 
     def refuse(name: Any) -> Any:
         raise OverwrittenError(
