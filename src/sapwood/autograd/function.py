@@ -30,8 +30,8 @@ from ..origin import here
 from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks, told
-from .observe import call_pack, saved_hooks
 from .keeping import PackedValue, SavedTensor, alias_of_leaf
+from .observe import call_pack, saved_hooks
 
 transformed: Any = None
 """What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""

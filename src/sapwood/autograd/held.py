@@ -12,9 +12,9 @@ from ..errors import ArgumentError
 from ..node import LEAF, Freed, Node, Output
 from ..origin import origin_of, place, set_origin_tracking
 from ..tensor import Parameter, Tensor
+from .keeping import Packed, PackedValue
 from .modules import Paths
 from .observe import watch_calls
-from .keeping import Packed, PackedValue
 
 
 class Held(NamedTuple):

@@ -196,18 +196,36 @@ def _replaced(result: Any, given: tuple[Any, ...], what: str, create: bool) -> l
 
 
 def leaf_tensor_hooks(leaf: Any, g: Any, create: bool) -> Any:
-    """Run the tensor hooks of a leaf: what `grad` does before it returns the leaf's gradient."""
-    return g if leaf._extra is None else tensor_hooks(leaf._extra, g, create)
+    """Convert and run the tensor hooks of a leaf: what `grad` does before it returns the leaf's gradient."""
+    return g if leaf._extra is None else tensor_hooks(leaf._extra, _converted(leaf._extra, g, create), create)
+
+
+def _converted(extra: dict[str, Any], g: Any, create: bool) -> Any:
+    """Return the gradient of a leaf in the type that its `grad_dtype` asks for."""
+    wanted = extra.get("dtype", (None,))[0]
+    if g is None or wanted is None:
+        return g
+    return g.to(wanted) if create else np.asarray(g).astype(wanted.numpy, copy=False)
+
+
+def _prepare(extra: dict[str, Any], g: Any) -> None:
+    """Let a gradient of another type than its leaf's be added to something of its own type."""
+    leaf = extra["dtype"][1]()
+    if g is not None and leaf._grad is None and g.dtype is not leaf._array.dtype:
+        # Minus zero is what every float is kept by when added to.
+        leaf._grad = wrap(np.full_like(leaf._array, -0.0, g.dtype))
 
 
 def before_leaf(extra: dict[str, Any], g: Any, create: bool) -> Any:
     """Run what must see the gradient of a leaf before it is accumulated."""
-    g = tensor_hooks(extra, g, create)
+    g = tensor_hooks(extra, _converted(extra, g, create), create)
     for hook in tuple(extra.get("pre", {}).values()):
         given = (as_tensor(g, create),)
         result = call(hook, (given,), create)
         if result is not None:
             g = _replaced(result, given, "a pre-hook", create)[0]
+    if "dtype" in extra and not create:
+        _prepare(extra, g)
     return g
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from sys import _getframe as getframe
 from typing import Any
 
@@ -13,6 +12,7 @@ from ..node import LEAF, GradientEdge, Output, edge_of
 from ..origin import of_frame
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
+from ..warned import warn
 from . import engine, hooks, told
 
 transformed: Any = None
@@ -54,11 +54,10 @@ def backward(
             if isinstance(tensor, Tensor):
                 tensor.retain_grad()
     if create_graph:
-        warnings.warn(
+        warn(
             "backward(create_graph=True) leaves gradients that hold the graph that made them; use autograd.grad for "
             "higher derivatives, or set .grad = None afterwards",
-            UserWarning,
-            stacklevel=3,
+            once=True,
         )
     _run(roots, create_graph, keep, wanted, into=True)
 
