@@ -392,6 +392,10 @@ class Tensor(Installed, Interop):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise DtypeError(f"data: a tensor must be assigned, got {type(value).__name__}")
+        if self._node is not None and not value.dtype.is_differentiable:
+            raise GradError(
+                f"data: this tensor requires grad, so it must stay floating-point or complex, got {value.dtype.name}"
+            )
         alias.replace_data(self, value._array)
 
     @property

@@ -97,7 +97,7 @@ class _Handles(RemovableHandle):
 
     def __init__(self, handles: list[RemovableHandle]) -> None:
         self._all = handles
-        self.id = handles[0].id
+        self.id = handles[0].id if handles else -1
 
     def remove(self) -> None:
         for handle in self._all:

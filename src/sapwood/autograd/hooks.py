@@ -232,7 +232,11 @@ def before_leaf(extra: dict[str, Any], g: Any, create: bool) -> Any:
 def after_leaf(leaf: Any, extra: dict[str, Any], g: Any, create: bool) -> None:
     """Run what must see a leaf after its gradient was accumulated."""
     for hook in tuple(extra.get("accumulated", {}).values()):
-        call(hook, (leaf,), False)
+        result = call(hook, (leaf,), False)
+        if result is not None:
+            raise ArgumentError(
+                f"hook: a post-accumulate hook must return None, got {type(result).__name__}; change tensor.grad in it"
+            )
     for hook in tuple(extra.get("post", {}).values()):
         call(hook, ((), (as_tensor(g, create),)), create)
 

@@ -10,7 +10,8 @@ from typing import Any
 
 from numpy import ndarray
 
-from ..errors import GradError
+from .. import alias
+from ..errors import ArgumentError, GradError
 from ..node import Node, rare
 from ..origin import is_own
 from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
@@ -37,12 +38,25 @@ def saved_hooks() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]:
 
 
 def call_pack(pack: Callable[[Tensor], Any], tensor: Tensor) -> Any:
-    """Run a pack hook; what it does itself is not packed again."""
+    """Run a pack hook; what it does itself is not packed again.
+
+    Raises:
+        GradError: it has written to the tensor.
+    """
     token = mode.set(get_mode() & ~PACK)
+    before = alias.record_of(tensor)
+    seq = before.seq if before else 0
     try:
-        return pack(tensor)
+        packed = pack(tensor)
     finally:
         mode.reset(token)
+    after = alias.record_of(tensor)
+    if after is not None and after.seq != seq:
+        raise GradError(
+            f"saved_tensors_hooks: pack has written to the tensor it was given ({after.op}), which is the program's "
+            "own; change a clone() of it"
+        )
+    return packed
 
 
 def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
@@ -117,6 +131,9 @@ class saved_tensors_hooks:
         self._tokens: list[Any] = []
 
     def __enter__(self) -> Any:
+        for name, hook in ("pack", self.pack_hook), ("unpack", self.unpack_hook):
+            if not callable(hook):
+                raise ArgumentError(f"saved_tensors_hooks: {name} must be a function, got {type(hook).__name__}")
         if (why := _disabled.get()) is not None:
             raise GradError(f"saved_tensors_hooks: they are disabled here: {why}")
         hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))

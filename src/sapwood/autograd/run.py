@@ -24,6 +24,7 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Add the gradients of the sum of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves they depend on.
@@ -33,6 +34,7 @@ def backward(
         grad_tensors: per root its cotangent, of its shape; None for roots of one element.
         retain_graph: keep what the graph saved for another pass; by default only with `create_graph`.
         create_graph: record the pass, for higher derivatives.
+        grad_variables: the old name of `grad_tensors`.
         inputs: only these tensors receive gradients.
 
     Raises:
@@ -40,6 +42,11 @@ def backward(
         ShapeError: a cotangent does not have its root's shape.
     """
     keep = create_graph if retain_graph is None else retain_graph
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise GradError("backward: grad_variables is the old name of grad_tensors; pass only the latter")
+        warn("backward: grad_variables is the old name of grad_tensors; use the new one", FutureWarning)
+        grad_tensors = grad_variables
     if grad_tensors is None and isinstance(tensors, Tensor) and not create_graph:
         roots = _one_root(tensors)
     else:
@@ -90,7 +97,8 @@ def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, Tensor | GradientEdge):
         return (given,)
     if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise ArgumentError(f"{op}: {what} must be a tensor or a sequence of tensors, got {type(given).__name__}")
+        error = GradError if what == "inputs" else ArgumentError
+        raise error(f"{op}: {what} must be a tensor or a sequence of tensors, got {type(given).__name__}")
     return tuple(given)
 
 
@@ -116,6 +124,7 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
@@ -125,6 +134,7 @@ def grad(
     Args:
         outputs, grad_outputs: the roots and their cotangents, as in `backward`.
         inputs: a tensor, a sequence of them, or a dict; non-leaves are allowed.
+        only_inputs: has no effect any more; use `backward` to reach other leaves.
         allow_unused: return None for an input that the outputs do not depend on, instead of raising.
         is_grads_batched: the first dimension of every cotangent counts a batch of backward passes.
         materialize_grads: return zeros for such an input.
@@ -137,10 +147,12 @@ def grad(
     """
     if isinstance(inputs, dict):
         values = grad(
-            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
-            materialize_grads,
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+            is_grads_batched, materialize_grads,
         )  # fmt: skip
         return dict(zip(inputs, values))
+    if not only_inputs:
+        warn("grad: only_inputs has no effect any more; use backward to reach other leaves as well", FutureWarning)
     inputs = _sequence("grad", "inputs", inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
@@ -244,7 +256,7 @@ def _edges(op: str, inputs: tuple[Any, ...], roots: Any) -> list[Any]:
             edges.append(_in_graph(edge_of(t), roots))
             continue
         if not isinstance(t, Tensor):
-            raise ArgumentError(f"{op}: inputs[{i}] must be a tensor, got {type(t).__name__}")
+            raise GradError(f"{op}: inputs[{i}] must be a tensor or a GradientEdge, got {type(t).__name__}")
         if t._node is None:
             raise GradError(f"{op}: inputs[{i}] does not require grad; call requires_grad_() before using it")
         edges.append(t if t._node is LEAF else t._node)
@@ -274,7 +286,7 @@ def _method(
         GradError: the tensor has no graph, has several elements and no `gradient` is given, its graph was already
             freed, or a value saved for backward was written over.
     """
-    backward(self, gradient, retain_graph, create_graph, inputs)
+    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 _method.__name__, _method.__qualname__ = "backward", "Tensor.backward"

@@ -113,8 +113,12 @@ class BatchedTensor(Wrapper):
         return self.detach()
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether this tensor wants a gradient."""
-        self._value.requires_grad_(requires_grad)
+        """Raise, unless nothing changes: it would stay on the whole batch after vmap has ended."""
+        if bool(requires_grad) is not self.requires_grad:
+            raise GradError(
+                "requires_grad_: it would change the tensor outside vmap, of which this is one example; use func.grad "
+                "or func.vjp inside, or call it before vmap"
+            )
         return self
 
     def _per_example(self, made: Any) -> Tensor:
