@@ -90,7 +90,10 @@ def test_cut_by_no_grad_needs_tracking_or_a_function(w, v):
             k = w * 2
         return (v * k).sum()
 
-    assert only(w, loss()).reason == "unused"
+    vague = only(w, loss())
+    assert vague.reason == "unused"
+    assert "or it was used under no_grad, where nothing is recorded (the last such block is at " in vague.text
+    assert "`with torch.no_grad():`)" in vague.text
     found = only(w, loss)
     assert found.reason == "cut" and "used under no_grad at " in found.text and "`k = w * 2`" in found.text
     with autograd.set_origin_tracking(True):

@@ -191,3 +191,37 @@ def test_recorded_fills_of_expanded_tensors_are_refused(name):
     x = (torch.zeros(2, 1, requires_grad=True) * 1).expand(2, 2)
     with pytest.raises(GradError, match=f"{name}: several elements of this tensor share one memory location"):
         FILLS[name](x)
+
+
+def test_anomaly_context_begins_when_it_is_entered():
+    with pytest.warns(UserWarning, match="for debugging only"):
+        context = autograd.detect_anomaly()
+    assert not torch.is_anomaly_enabled()
+    with context:
+        assert torch.is_anomaly_enabled()
+        node = (torch.ones(1, requires_grad=True) * 2).grad_fn
+    assert not torch.is_anomaly_enabled()
+    assert "(torch.ones(1, requires_grad=True) * 2).grad_fn" in node.metadata["traceback_"][-1]
+
+
+def test_no_grad_with_and_without_parentheses():
+    @torch.no_grad
+    def bare():
+        return torch.is_grad_enabled()
+
+    @torch.no_grad()
+    def called():
+        return torch.is_grad_enabled()
+
+    assert (bare(), called(), bare.__name__) == (False, False, "bare")
+
+    class Named(torch.no_grad):
+        def __init__(self):
+            super().__init__()
+            self.name = "mine"
+
+    with Named() as nothing:
+        assert not torch.is_grad_enabled()
+    assert nothing is None
+    assert Named().name == "mine"
+    assert isinstance(torch.no_grad(), torch.no_grad)

@@ -34,6 +34,7 @@ _LAZY = {
     "gradcheck": "check",
     "gradgradcheck": "check",
     "Variable": "variable",
+    "cut": "truncate",
     "explain": "reasons",
     "live_graphs": "live",
     "nan_guard": "guard",

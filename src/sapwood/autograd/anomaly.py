@@ -41,7 +41,12 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         warnings.warn("detect_anomaly: every op is slower inside; for debugging only", UserWarning, stacklevel=2)
-        super().__init__(True, check_nan)
+        self._before = get_mode(), _check_nan.get()
+        self._check_nan = check_nan
+
+    def __enter__(self) -> None:
+        self._before = get_mode(), _check_nan.get()
+        _set(True, self._check_nan)
 
 
 def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:

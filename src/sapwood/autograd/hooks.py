@@ -24,17 +24,21 @@ class Pass:
 
     Attributes:
         partial: whether only the gradients of given tensors are wanted.
+        stop: edges that such a pass does not go beyond.
         callbacks: functions to call when the pass has ended.
         notes: what hooks on several tensors remember during the pass.
     """
 
-    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_wanted", "begun", "callbacks", "notes", "partial")
+    __slots__ = (
+        "__weakref__", "_path", "_reached", "_roots", "_wanted", "begun", "callbacks", "notes", "partial", "stop",
+    )  # fmt: skip
 
     callbacks: list[Callable[[], Any]]
     notes: dict[Any, Any]
 
-    def __init__(self, partial: bool) -> None:
+    def __init__(self, partial: bool, stop: Iterable[Any] = ()) -> None:
         self.partial = partial
+        self.stop = frozenset(stop)
         self.begun = False
 
     def begin(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
@@ -73,7 +77,10 @@ def reachable(roots: list[Any]) -> set[Any]:
 
 
 def edges_of(node: Any) -> tuple[Any, ...]:
-    """Return the edges of a Node or an Output."""
+    """Return the edges of a Node or an Output; none where the running pass is to stop."""
+    running = current.get()
+    if running is not None and node in running.stop:
+        return ()
     return (node.node,) if type(node) is Output else node.edges
 
 

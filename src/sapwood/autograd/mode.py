@@ -11,9 +11,11 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextvars import Token
+from sys import _getframe as getframe
 from typing import Any, TypeVar
 
 from .. import alias
+from ..cuts import entered
 from ..errors import ArgumentError
 from ..state import GRAD, INFERENCE, get_mode, mode
 from ..tensor import Tensor
@@ -86,7 +88,22 @@ def _decorator(cls: type[_Mode], function: Any) -> Any:
     return cls()(function)
 
 
-class no_grad(_Mode):
+class _Called(type):
+    """Makes a `no_grad` in one Python call, where `__new__` and `__init__` would be two; `@no_grad` wraps at once."""
+
+    def __call__(cls, orig_func: Any = None, /, *args: Any) -> Any:
+        own: Any = cls
+        if orig_func is not None:
+            return _decorator(own, orig_func)
+        made = object.__new__(own)
+        if own is no_grad:
+            made._tokens = []
+        else:
+            made.__init__(*args)
+        return made
+
+
+class no_grad(_Mode, metaclass=_Called):
     """Record no graph inside: outputs do not require grad. As a context or a decorator.
 
     Example:
@@ -98,14 +115,10 @@ class no_grad(_Mode):
         False
     """
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        return object.__new__(cls) if orig_func is None else _decorator(cls, orig_func)
-
-    def __init__(self, orig_func: Any = None) -> None:
-        self._tokens = []
-
     def __enter__(self) -> None:
         # Entered at every update of a hand-written loop, so without the detour over `word`.
+        frame = getframe(1)
+        entered((frame.f_code, frame.f_lasti))
         self._tokens.append(mode.set(get_mode() & ~GRAD))
 
     def word(self, now: int) -> int:

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
@@ -27,7 +27,8 @@ def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
         stack = traceback.extract_stack()[:-4]
-        rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
+        rare(node)["traceback"] = lines = [f for f in stack if not is_own(f.filename)] or stack
+        node.metadata["traceback_"] = traceback.format_list(lines)
     if word & PACK and node.saves:
         _pack(node, *saved_hooks())
 
@@ -87,6 +88,27 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
     )
 
 
+class _Within:
+    """A context that adds something to those who see calls inside, and says so in the mode word."""
+
+    _seeing: ClassVar[ContextVar[Any]]
+    _bit: ClassVar[int]
+
+    def __init__(self, entry: Any) -> None:
+        self._entry = entry
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> Any:
+        others = self._seeing.set((*self._seeing.get(), self._entry))
+        self._tokens.append((others, mode.set(get_mode() | self._bit)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        others, word = self._tokens.pop()
+        mode.reset(word)
+        self._seeing.reset(others)
+
+
 _watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_watchers", default=())
 
 
@@ -100,24 +122,13 @@ def called(op: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         mode.reset(token)
 
 
-class watch_calls:
+class watch_calls(_Within):
     """Call `observer(op, inputs, outputs)` after every op inside: the declaration, the operands, the result Tensors."""
 
-    def __init__(self, observer: Callable[..., None]) -> None:
-        self.observer = observer
-        self._tokens: list[Any] = []
-
-    def __enter__(self) -> None:
-        watchers = _watchers.set((*_watchers.get(), self.observer))
-        self._tokens.append((watchers, mode.set(get_mode() | OBSERVE)))
-
-    def __exit__(self, *exception: object) -> None:
-        watchers, word = self._tokens.pop()
-        mode.reset(word)
-        _watchers.reset(watchers)
+    _seeing, _bit = _watchers, OBSERVE
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(_Within):
     """Pass every tensor saved inside through `pack_hook`, and through `unpack_hook` when backward uses it.
 
     Args:
@@ -125,10 +136,12 @@ class saved_tensors_hooks:
         unpack_hook: called with that; returns a tensor of the same content.
     """
 
+    _seeing, _bit = _hooks, PACK
+
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._tokens: list[Any] = []
+        super().__init__((pack_hook, unpack_hook))
 
     def __enter__(self) -> Any:
         for name, hook in ("pack", self.pack_hook), ("unpack", self.unpack_hook):
@@ -136,13 +149,7 @@ class saved_tensors_hooks:
                 raise ArgumentError(f"saved_tensors_hooks: {name} must be a function, got {type(hook).__name__}")
         if (why := _disabled.get()) is not None:
             raise GradError(f"saved_tensors_hooks: they are disabled here: {why}")
-        hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))
-        self._tokens.append((hooks, mode.set(get_mode() | PACK)))
-
-    def __exit__(self, *exception: object) -> None:
-        hooks, word = self._tokens.pop()
-        mode.reset(word)
-        _hooks.reset(hooks)
+        super().__enter__()
 
 
 @contextmanager
@@ -164,27 +171,18 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 _observers: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("sapwood_observers", default=())
 
 
-class observing:
+class observing(_Within):
     """Show every op call inside to `observer(op, name, inputs, attrs, compute)`, which returns the result.
+
+    The observer stands around the computation and may answer in its place; those of `watch_calls` look at what is
+    recorded afterwards.
 
     Args:
         observer: `name` is the op's, with an underscore at its end for a write in place; `inputs` are Tensors and
             numbers; `compute()` evaluates the op and returns its arrays. What the observer calls is not observed.
     """
 
-    def __init__(self, observer: Callable[..., Any]) -> None:
-        self.observer = observer
-        self._tokens: list[Any] = []
-
-    def __enter__(self) -> observing:
-        observers = _observers.set((*_observers.get(), self.observer))
-        self._tokens.append((observers, mode.set(get_mode() | OBSERVE)))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        observers, word = self._tokens.pop()
-        mode.reset(word)
-        _observers.reset(observers)
+    _seeing, _bit = _observers, OBSERVE
 
 
 def observe(op: Any, name: str, inputs: Any, attrs: Any, compute: Callable[[], Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from sys import _getframe as getframe
 from typing import Any
 
@@ -69,14 +70,16 @@ def backward(
     _run(roots, create_graph, keep, wanted, into=True)
 
 
-def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False) -> dict[Any, Any]:
+def _run(
+    roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False, stop: Iterable[Any] = ()
+) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
     origin = None
     if not keep:
         frame = getframe(2)
         # Every `loss.backward()` comes through the method; asking for the frame above it is quicker than walking.
         origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
-    current = hooks.current.set(hooks.Pass(wanted is not None))
+    current = hooks.current.set(hooks.Pass(wanted is not None, stop))
     try:
         if not create:
             return engine.run(roots, keep=keep, wanted=wanted, into=into, origin=origin)
@@ -128,6 +131,8 @@ def grad(
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
+    *,
+    stop: Any = None,
 ) -> Any:
     """Return the gradients of the sum of `outputs` with respect to `inputs`, leaving every `.grad` alone.
 
@@ -138,6 +143,8 @@ def grad(
         allow_unused: return None for an input that the outputs do not depend on, instead of raising.
         is_grads_batched: the first dimension of every cotangent counts a batch of backward passes.
         materialize_grads: return zeros for such an input.
+        stop: tensors to take for constants: the pass does not go beyond them, and what lies there stays as it is. A
+            stop that is also an input gets the gradient that arrives at it.
 
     Returns:
         One gradient per input, of its shape and dtype: a tuple, or a dict for a dict of inputs.
@@ -148,7 +155,7 @@ def grad(
     if isinstance(inputs, dict):
         values = grad(
             outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
-            is_grads_batched, materialize_grads,
+            is_grads_batched, materialize_grads, stop=stop,
         )  # fmt: skip
         return dict(zip(inputs, values))
     if not only_inputs:
@@ -156,12 +163,17 @@ def grad(
     inputs = _sequence("grad", "inputs", inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
-    if is_grads_batched:
+    ends = [] if stop is None else _stops(stop)
+    if is_grads_batched and not ends:
         from ..func.reverse import batched_grad
 
         return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    if is_grads_batched:
+        raise GradError("grad: stop and is_grads_batched cannot be combined; call grad once per row")
     if transformed is not None:
-        found = transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        found = (
+            None if ends else transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        )
         if found is not None:
             return found
     roots = _roots("grad", outputs, grad_outputs, create_graph)
@@ -169,7 +181,7 @@ def grad(
         raise GradError("grad: inputs is empty, so there is nothing to differentiate with respect to")
     wanted = _edges("grad", inputs, roots)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _run(roots, create_graph, keep, wanted)
+    found = _run(roots, create_graph, keep, wanted, stop=ends)
     results: list[Tensor | None] = []
     for i, edge in enumerate(wanted):
         g = found[edge]
@@ -178,6 +190,17 @@ def grad(
         else:
             results.append(g if create_graph else wrap(np.asarray(g)))
     return tuple(results)
+
+
+def _stops(stop: Any) -> list[Any]:
+    """Return the edges at the tensors that a pass is to stop at; at leaves and constants it ends anyway."""
+    edges = []
+    for i, t in enumerate(_sequence("grad", "stop", stop)):
+        if not isinstance(t, Tensor) or hasattr(type(t), "__sapwood_op__"):
+            raise ArgumentError(f"grad: stop[{i}] must be a plain tensor, got {type(t).__name__}")
+        if t._node is not None and t._node is not LEAF:
+            edges.append(t._node)
+    return edges
 
 
 def unused(i: int, place: Any, allow: bool | None, materialize: bool) -> Tensor | None:
