@@ -166,3 +166,21 @@ def test_gradcheck_of_functions_without_gradient():
         autograd.gradcheck(lambda x: 3, x)
     with pytest.warns(UserWarning, match="gradcheck: input 0 is float32"):
         autograd.gradcheck(torch.sin, torch.ones(2, requires_grad=True), eps=1e-2, atol=1e-2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_gradcheck_along_one_direction(dtype):
+    class Wrong(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2.01
+
+    x = torch.rand(2, 3, dtype=dtype, requires_grad=True)
+    assert autograd.gradcheck(lambda x: (x * x).sum(0), x, fast_mode=True)
+    assert autograd.gradgradcheck(lambda x: (x * x * x).sum(0), x, fast_mode=True)
+    with pytest.raises(RuntimeError, match="the analytical Jacobian is off by up to"):
+        autograd.gradcheck(Wrong.apply, x, fast_mode=True)
