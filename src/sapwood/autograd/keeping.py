@@ -64,14 +64,10 @@ def readable(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if type(saved) is Freed:
         raise GradError(told.freed(node, saved))
-    if saved is None and node.name() == "Invalid":
+    if saved is None:
         raise GradError(
             "backward: a view was used that cannot follow its base, which was written to in place: it comes "
             "from an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
-        )
-    if saved is None:
-        raise GradError(
-            f"backward: what {node.name()} saved was freed by an earlier pass; pass retain_graph=True to that call"
         )
     if type(saved) is Packed:
         return tuple(None if args is None else tuple(map(_unpack, args)) for args in saved.saved)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy import ndarray
 
-from ..errors import ArgumentError, GradError
+from ..errors import GradError
 from ..tensor import Tensor
 from .level import Level, Wrapper, running
 
@@ -189,9 +189,3 @@ def _turned(name: str) -> Any:
 
 for _name in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"):
     setattr(BatchedTensor, _name, _turned(_name))
-
-
-def check_batched(value: Any, what: str) -> None:
-    """Refuse what is no tensor where one is batched."""
-    if not isinstance(value, Tensor):
-        raise ArgumentError(f"vmap: {what} must be a tensor, got {type(value).__name__}")
