@@ -288,3 +288,71 @@ def test_complex():
     z = torch.ones(2, dtype=torch.complex64, requires_grad=True)
     found = only(z, z.abs().sum())
     assert found.state == "ok"
+
+
+def test_zero_slope_of_a_function_of_ones_own(w):
+    class Flat(autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 0
+
+    found = only(w, Flat.apply(w).sum())
+    assert found.reason == "zero slope"
+    assert "FlatBackward at " in found.text
+    assert "turned the gradient of input 0 into 0 times what arrived" in found.text
+
+
+def test_no_single_op_made_it_small(w):
+    h = w
+    for _ in range(5):
+        h = h * 2e-3
+    found = only(w, h.sum())
+    assert found.reason == "zero upstream"
+    assert "no single op did it" in found.text
+
+
+def test_a_gradient_of_nan_from_the_beginning(w):
+    found = only(w, (w * float("nan")).sum())
+    assert found.state == "nan"
+
+
+def test_number_of_findings_and_tensors_in_threes(w, v):
+    found = explain([w, v], (w * v).sum())
+    assert len(found) == 2
+    assert [f.state for f in found] == ["ok", "ok"]
+
+
+def test_after_backward_the_path_is_still_known(w, v):
+    loss = (w * v).sum()
+    loss.backward()
+    w.grad = None
+    found = only(w, loss)
+    assert found.text == "on a path from the loss"
+
+
+def test_many_cuts_drop_the_oldest():
+    from sapwood import cuts
+
+    w = torch.ones(1, requires_grad=True)
+    before = dict(cuts._sites)
+    try:
+        for i in range(cuts.SITES + 5):
+            exec(compile("\n" * i + "w.detach()", f"cut{i}.py", "exec"), {"w": w})
+        assert len(cuts.cuts()) <= cuts.SITES
+    finally:
+        cuts._sites.clear()
+        cuts._sites.update(before)
+
+
+def test_what_initialisers_do_is_no_cut():
+    from sapwood import cuts
+
+    layer = nn.Linear(2, 2)
+    cuts._sites.clear()
+    with autograd.set_origin_tracking(True):
+        nn.init.xavier_uniform_(layer.weight)
+    assert not cuts.cuts()

@@ -153,3 +153,18 @@ def test_examples_in_docstrings(name):
 
 def test_the_report_has_both_names():
     assert autograd.saved_report is autograd.saved
+
+
+def test_many_lines_are_summed_up():
+    x = torch.ones(4, requires_grad=True)
+    with autograd.set_origin_tracking(True):
+        scope = {"x": x}
+        exec(compile("\n".join(["y = x.exp()"] + ["y = y.exp()"] * 14), "many.py", "exec"), scope)
+    text = str(autograd.saved(scope["y"]))
+    assert "5 more" in text
+
+
+def test_no_graphs_at_all():
+    from sapwood.autograd.live import LiveGraphs
+
+    assert str(LiveGraphs([])) == "live graphs: none"

@@ -7,7 +7,7 @@ accumulation, post-accumulate hooks, post-hooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -25,21 +25,43 @@ class Pass:
     Attributes:
         partial: whether only the gradients of given tensors are wanted.
         stop: edges that such a pass does not go beyond.
+        asked: its roots and the wanted edges.
         callbacks: functions to call when the pass has ended.
         notes: what hooks on several tensors remember during the pass.
     """
 
     __slots__ = (
-        "__weakref__", "_path", "_reached", "_roots", "_wanted", "begun", "callbacks", "notes", "partial", "stop",
-    )  # fmt: skip
+        "__weakref__",
+        "_path",
+        "_reached",
+        "_roots",
+        "_wanted",
+        "asked",
+        "begun",
+        "callbacks",
+        "notes",
+        "partial",
+        "stop",
+    )
 
     callbacks: list[Callable[[], Any]]
     notes: dict[Any, Any]
 
-    def __init__(self, partial: bool, stop: Iterable[Any] = ()) -> None:
+    def __init__(self, partial: bool, stop: Collection[Any] = (), asked: Any = ()) -> None:
         self.partial = partial
-        self.stop = frozenset(stop)
+        self.stop = stop
+        self.asked = asked
         self.begun = False
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in Pass.__slots__ or self.begun or not self.asked:
+            raise AttributeError(f"Pass has no attribute {name!r}")
+        # Only leaves had hooks, which the engine runs at the end without telling the pass that it has begun.
+        from .engine import nodes_towards
+
+        roots, wanted = self.asked
+        self.begin(roots, nodes_towards(list(roots), wanted), wanted)
+        return getattr(self, name)
 
     def begin(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
         """Note what the engine was asked to do."""

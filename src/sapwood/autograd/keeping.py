@@ -109,7 +109,7 @@ class SavedTensor:
         value = self._find()
         if value is None:
             raise GradError(f"register_hooks: {self._node.name()} keeps nothing as {self._name}; hooks have no use")
-        if type(value) is PackedValue:
+        if isinstance(value, PackedValue):
             raise GradError(f"register_hooks: {self._name} of {self._node.name()} has hooks already")
         if not callable(pack_hook) or not callable(unpack_hook):
             raise ArgumentError("register_hooks: two functions are expected, one that packs and one that unpacks")
@@ -124,13 +124,13 @@ class SavedTensor:
     def data(self) -> Any:
         """What is kept: the tensor, or what the pack hook made of it."""
         value = self._find()
-        return value.value if type(value) is PackedValue else value
+        return value.value if isinstance(value, PackedValue) else value
 
     @property
     def unpack_hook(self) -> Any:
         """The unpack hook, None without hooks."""
         value = self._find()
-        return value.unpack if type(value) is PackedValue else None
+        return value.unpack if isinstance(value, PackedValue) else None
 
     def __repr__(self) -> str:
         return f"<SavedTensor object at {id(self):#x}>"

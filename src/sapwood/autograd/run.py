@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from sys import _getframe as getframe
 from typing import Any
 
@@ -71,7 +71,7 @@ def backward(
 
 
 def _run(
-    roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False, stop: Iterable[Any] = ()
+    roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False, stop: Collection[Any] = ()
 ) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
     origin = None
@@ -79,7 +79,7 @@ def _run(
         frame = getframe(2)
         # Every `loss.backward()` comes through the method; asking for the frame above it is quicker than walking.
         origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
-    current = hooks.current.set(hooks.Pass(wanted is not None, stop))
+    current = hooks.current.set(hooks.Pass(True, stop, (roots, wanted)) if wanted else hooks.Pass(False))
     try:
         if not create:
             return engine.run(roots, keep=keep, wanted=wanted, into=into, origin=origin)
@@ -163,7 +163,7 @@ def grad(
     inputs = _sequence("grad", "inputs", inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
-    ends = [] if stop is None else _stops(stop)
+    ends = frozenset(() if stop is None else _stops(stop))
     if is_grads_batched and not ends:
         from ..func.reverse import batched_grad
 
