@@ -13,11 +13,11 @@ import sapwood
 
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
-    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels"},
+    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels", "warned"},
     {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "func", "nn", "utils", "serialize", "serialization"},
-    {"optim", "viz", "compat", "graph", "export"},
+    {"optim", "viz", "compat", "functional", "graph", "export", "native"},
     {"__init__", "__main__", "demo", "testing"},
 ]
 RANK = {name: i for i, names in enumerate(LAYERS) for name in names}

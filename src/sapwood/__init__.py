@@ -13,6 +13,15 @@ from typing import Any
 from . import autograd as autograd
 from . import ops as ops
 from . import random as random
+from .autograd.anomaly import (
+    is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,
+)
+from .autograd.anomaly import (
+    is_anomaly_enabled as is_anomaly_enabled,
+)
+from .autograd.anomaly import (
+    set_anomaly_enabled as set_anomaly_enabled,
+)
 from .autograd.mode import (
     enable_grad as enable_grad,
 )
@@ -121,6 +130,12 @@ from .random import (
 from .tensor import Parameter as _Parameter
 from .tensor import Size as Size
 from .tensor import Tensor as Tensor
+from .warned import (
+    is_warn_always_enabled as is_warn_always_enabled,
+)
+from .warned import (
+    set_warn_always as set_warn_always,
+)
 
 __version__ = "0.1.0"
 
@@ -151,6 +166,7 @@ _LAZY = {
     "fft",
     "special",
     "func",
+    "functional",
     "testing",
     "distributions",
     "compat",

@@ -19,6 +19,7 @@ from numpy import ndarray
 from .errors import GradError, OverwrittenError
 from .origin import of_frame
 from .state import INFERENCE, get_mode, last, next_seq
+from .warned import warn
 
 Array = ndarray[Any, Any]
 
@@ -211,13 +212,16 @@ def live_views(base: Any) -> list[Any]:
     return [] if base._views is None else [v for r in base._views if (v := r()) is not None]
 
 
-def check_writable(tensor: Any, op: str, recording: bool, *sources: Any, takes: bool = False) -> None:
+def check_writable(
+    tensor: Any, op: str, recording: bool, *sources: Any, takes: bool = False, fills: bool = False
+) -> None:
     """Raise, before anything is written, if `op` must not write to `tensor` in place.
 
     Args:
         recording: whether the write would be recorded if something wants a gradient.
         sources: the other operands; they must be the same memory as `tensor` or none of it.
         takes: whether what is written requires grad; known from the sources where they are given.
+        fills: whether some elements are given one value, so that elements that share memory are no nonsense.
 
     Raises:
         GradError: the graph could not follow the write, or elements share memory.
@@ -226,10 +230,7 @@ def check_writable(tensor: Any, op: str, recording: bool, *sources: Any, takes: 
 
     array = tensor._array
     if overlaps_itself(array):
-        raise GradError(
-            f"{op}: several elements of this tensor share one memory location (it was expanded), so writing in place "
-            "is ambiguous; call tensor.clone() first"
-        )
+        _check_expanded(tensor, op, fills, recording and (takes or any(map(_wants_grad, (tensor, *sources)))))
     for source in sources:
         other = getattr(source, "_array", None)
         if other is not None:
@@ -245,6 +246,23 @@ def check_writable(tensor: Any, op: str, recording: bool, *sources: Any, takes: 
         _check_graph(tensor, op, LEAF)
     for guard in guards:
         guard(tensor)
+
+
+def _wants_grad(x: Any) -> bool:
+    return getattr(x, "requires_grad", False) is True
+
+
+def _check_expanded(tensor: Any, op: str, fills: bool, records: bool) -> None:
+    """Refuse a write to a tensor whose elements share memory, or warn where it is only doubtful."""
+    if records or not fills:
+        raise GradError(
+            f"{op}: several elements of this tensor share one memory location (it was expanded), so writing in place "
+            "is ambiguous; call tensor.clone() first"
+        )
+    warn(
+        f"{op}: this tensor was expanded, so what is written to one of its elements shows in others too; call "
+        "tensor.clone() first"
+    )
 
 
 def _check_graph(tensor: Any, op: str, leaf: Any) -> None:

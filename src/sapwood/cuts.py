@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from collections import deque
 from typing import Any
 
 from .node import LEAF, Output
@@ -38,6 +39,10 @@ class Cut:
         found = self.leaves.get(id(leaf))
         return found is not None and found() is leaf
 
+
+_blocks: deque[Origin] = deque(maxlen=64)
+entered = _blocks.append
+"""Note that a no_grad block begins at an origin; what is used inside is not looked at, which would cost something."""
 
 _sites: dict[tuple[int, int, str], Cut] = {}
 
@@ -115,3 +120,9 @@ def _behind(tensor: Any, cut: Cut) -> list[Any]:
 def cuts() -> list[Cut]:
     """Return the cuts noted so far, the latest first."""
     return sorted(_sites.values(), key=lambda c: -c.seq)
+
+
+def blocks() -> list[Origin]:
+    """Return where the user's program entered no_grad of late, each place once, the latest first."""
+    places = dict.fromkeys(reversed(_blocks))
+    return [o for o in places if not is_own(o[0].co_filename)]

@@ -119,7 +119,7 @@ class Node:
         for n in dict.fromkeys((*cls.inputs, *cls.keeps)):
             for shown in {n, _SHOWN.get(n, n)}:
                 setattr(cls, f"_saved_{shown}", property(partial(_saved, name=n)))
-                setattr(cls, f"_raw_saved_{shown}", property(partial(_raw_saved, name=n)))
+                setattr(cls, f"_raw_saved_{shown}", property(partial(_raw_saved, name=shown)))
 
     def __dir__(self) -> Iterator[str]:
         shown = {f"_saved_{_SHOWN.get(n, n)}" for n in self.keeps}
@@ -130,13 +130,13 @@ class Node:
 
 
 def _saved(node: Node, name: str) -> Any:
-    from .autograd.saved import saved_value
+    from .autograd.keeping import saved_value
 
     return saved_value(node, name)
 
 
 def _raw_saved(node: Node, name: str) -> Any:
-    from .autograd.saved import raw_value
+    from .autograd.keeping import raw_value
 
     return raw_value(node, name)
 

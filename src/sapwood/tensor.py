@@ -182,6 +182,11 @@ class Tensor(Installed, Interop):
 
     @requires_grad.setter
     def requires_grad(self, value: bool) -> None:
+        if not self.is_leaf:
+            raise GradError(
+                f"requires_grad: it can be assigned on a leaf only, this tensor was made by "
+                f"{as_function(self._node)[0].name()}; use tensor.detach() to get one outside the graph"
+            )
         self.requires_grad_(value)
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
@@ -271,8 +276,35 @@ class Tensor(Installed, Interop):
             raise ShapeError(
                 f"grad: the gradient must have the tensor's shape {self._array.shape}, got {value._array.shape}"
             )
-        if value._array.dtype != self._array.dtype:
-            raise DtypeError(f"grad: the gradient must be {self.dtype.name} like the tensor, got {value.dtype.name}")
+        wanted = self.grad_dtype if self.is_leaf else self.dtype
+        if wanted is not None and value.dtype is not wanted:
+            like = "like the tensor" if wanted is self.dtype else "as its grad_dtype says"
+            raise DtypeError(f"grad: the gradient must be {wanted.name} {like}, got {value.dtype.name}")
+
+    @property
+    def grad_dtype(self) -> dtypes.dtype | None:
+        """The type of this leaf's gradient: gradients are converted to it on arrival; None lets them be.
+
+        Raises:
+            GradError: the tensor is no leaf; or it has a gradient of another type than the one assigned.
+        """
+        if not self.is_leaf:
+            raise GradError("grad_dtype: only leaves have one; backward keeps the gradient of a non-leaf in its dtype")
+        chosen = None if self._extra is None else self._extra.get("dtype")
+        return self.dtype if chosen is None else chosen[0]
+
+    @grad_dtype.setter
+    def grad_dtype(self, value: dtypes.dtype | None) -> None:
+        if not self.is_leaf:
+            raise GradError("grad_dtype: it can be set on a leaf only; convert the gradient of a non-leaf with a hook")
+        if value is not None and not isinstance(value, dtype):
+            raise GradError(f"grad_dtype: a dtype or None must be assigned, got {type(value).__name__}")
+        if value is not None and self._grad is not None and self._grad.dtype is not value:
+            raise GradError(
+                f"grad_dtype: this tensor has a gradient of type {self._grad.dtype.name}, which would not fit to "
+                f"{value.name}; set .grad = None first"
+            )
+        leaf_rare(self)["dtype"] = value, weakref.ref(self)
 
     @property
     def retains_grad(self) -> bool:
@@ -360,6 +392,10 @@ class Tensor(Installed, Interop):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise DtypeError(f"data: a tensor must be assigned, got {type(value).__name__}")
+        if self._node is not None and not value.dtype.is_differentiable:
+            raise GradError(
+                f"data: this tensor requires grad, so it must stay floating-point or complex, got {value.dtype.name}"
+            )
         alias.replace_data(self, value._array)
 
     @property

@@ -116,7 +116,7 @@ def test_second_backward_names_the_shared_part():
     assert "the part that ends in ExpBackward0 at " in notes
     assert "Move that computation into the loop" in notes
     text, notes = told(GradError, shared_part)
-    assert "`loss.backward()`" in text and "the part that ends in ExpBackward0." in notes
+    assert "`loss.backward()`" in text and "the part that ends in ExpBackward0 at " in notes
 
 
 def test_a_shared_part_that_saves_nothing_is_still_its_top():

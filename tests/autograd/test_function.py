@@ -191,3 +191,99 @@ def test_names_of_the_module():
     assert all(hasattr(function, n) for n in function.__all__)
     y = made(lambda ctx, x: x * 2, lambda ctx, g: g).apply(leaf(1))
     assert isinstance(y.grad_fn, function.FunctionCtx)
+
+
+def test_hooks_on_the_saved_tensors_of_a_function():
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, None)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            x, nothing = ctx.saved_tensors
+            assert nothing is None
+            return 2 * x * g
+
+    x = leaf(1, 2)
+    y = Square.apply(x)
+    handle, empty = y.grad_fn._raw_saved_tensors
+    assert handle.data is x
+    assert handle.unpack_hook is None
+    assert empty.data is None
+    assert "SavedTensor object" in repr(handle)
+    handle.register_hooks(lambda t: t * 10, lambda t: t / 10)
+    assert handle.data.tolist() == [10.0, 20.0]
+    assert handle.unpack_hook is not None
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0]
+    with pytest.raises(errors.GradError, match="has already been run"):
+        _ = y.grad_fn._raw_saved_tensors
+    assert repr(y.grad_fn).startswith("<torch.autograd.function.SquareBackward object at 0x")
+
+
+def test_vjp_is_another_name_of_backward():
+    class Twice(Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 2
+
+        @staticmethod
+        def vjp(ctx, g):
+            return g * 2
+
+    assert grad(Twice.apply(leaf(1)), leaf(1), allow_unused=True) == (None,)
+    x = leaf(1)
+    assert grad(Twice.apply(x), x)[0].item() == 2.0
+
+
+def test_gradients_that_are_not_materialised():
+    class Pair(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.set_materialize_grads(False)
+            return x * 2, x * 3
+
+        @staticmethod
+        def backward(ctx, a, b):
+            assert a is None
+            return b * 3
+
+    x = leaf(1)
+    Pair.apply(x)[1].backward()
+    assert x.grad.item() == 3.0
+
+
+def test_a_single_output_without_gradient():
+    class Marked(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y = x.round()
+            ctx.mark_non_differentiable(y)
+            ctx.save_for_backward(y)
+            return y
+
+    y = Marked.apply(leaf(1.5))
+    assert not y.requires_grad
+    assert function.InplaceFunction(True).inplace
+
+
+def test_saved_outputs_that_are_not_differentiable():
+    class Both(Function):
+        @staticmethod
+        def forward(ctx, x):
+            y, n = x * 2, x.round()
+            ctx.mark_non_differentiable(n)
+            ctx.save_for_backward(n)
+            return y, n
+
+        @staticmethod
+        def backward(ctx, g, _):
+            (n,) = ctx.saved_tensors
+            assert not n.requires_grad
+            return g * n
+
+    x = leaf(3)
+    Both.apply(x)[0].backward()
+    assert x.grad.item() == 3.0

@@ -8,6 +8,7 @@ import warnings
 import pytest
 
 import sapwood as torch
+from sapwood import warned
 from sapwood.autograd import grad
 
 
@@ -116,6 +117,7 @@ def test_create_graph_ignores_no_grad():
 
 
 def test_backward_with_create_graph_warns():
+    warned.said.clear()
     x = leaf(2.0)
     with pytest.warns(UserWarning, match=r"autograd\.grad"):
         (x * x).sum().backward(create_graph=True)

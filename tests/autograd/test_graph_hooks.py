@@ -265,3 +265,72 @@ def test_callbacks_run_when_the_pass_has_ended():
         Variable._execution_engine.queue_callback(print)
     assert isinstance(x, Variable)
     assert Variable(torch.ones(1), requires_grad=True).requires_grad
+
+
+def test_prehook_of_an_accumulator_replaces_the_gradient():
+    x = torch.ones(2, requires_grad=True)
+    accumulator = graph.get_gradient_edge(x).node
+    accumulator.register_prehook(lambda gs: (gs[0] * 5,))
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [10.0, 10.0]
+
+
+def test_a_leaf_with_hooks_as_root():
+    x = torch.ones(1, requires_grad=True)
+    seen = []
+    x.register_hook(lambda g: seen.append(g.item()))
+    x.backward()
+    assert seen == [1.0]
+    assert x.grad.item() == 1.0
+
+
+def test_any_hook_ignores_what_never_came():
+    a, b = torch.ones(4, requires_grad=True).split(2)
+    x = torch.ones(1, requires_grad=True)
+    seen = []
+    graph.register_multi_grad_hook([a, x], lambda g: seen.append(g), mode="any")
+    b.sum().backward()
+    assert seen == []
+
+
+def test_partial_passes_and_hooks_on_several_tensors():
+    x, u = torch.ones(1, requires_grad=True), torch.ones(1, requires_grad=True)
+    seen = []
+    graph.register_multi_grad_hook([x, u], lambda gs: seen.append([None if g is None else g.item() for g in gs]))
+    torch.autograd.grad(x * 2 + u * 3, x)
+    assert seen == [[2.0, None]]
+
+
+def test_saved_on_cpu():
+    x = torch.ones(2, requires_grad=True)
+    with graph.save_on_cpu():
+        h = x * 3
+        y = (h * h).sum()
+    h.detach().zero_()
+    y.backward()
+    assert x.grad.tolist() == [18.0, 18.0]
+
+
+def test_edge_of_one_output():
+    a, b = torch.ones(4, requires_grad=True).split(2)
+    edge = graph.get_gradient_edge(b)
+    assert (edge.node is a.grad_fn, edge.output_nr) == (True, 1)
+    assert torch.autograd.grad((a * b).sum(), edge)[0].tolist() == [1.0, 1.0]
+
+
+def test_kept_values_of_nodes_with_several_outputs():
+    x = torch.tensor([2.0, 1.0, 3.0], requires_grad=True)
+    low, high = torch.aminmax(x, dim=0)
+    node = low.grad_fn
+    assert node._saved_min.grad_fn is node
+    assert node._raw_saved_max.data.output_nr == 1
+    del high
+    assert torch.autograd.grad(node._saved_max * 2, x)[0].tolist() == [0.0, 0.0, 2.0]
+
+
+def test_converted_leaves_among_saved_values():
+    x = torch.ones(2, requires_grad=True)
+    y = x * torch.ones(2, dtype=torch.float64, requires_grad=True)
+    saved = y.grad_fn._saved_self
+    assert saved.dtype is torch.float64
+    assert torch.autograd.grad(saved.sum(), x)[0].dtype is torch.float32

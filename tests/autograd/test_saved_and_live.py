@@ -1,4 +1,4 @@
-"""saved_report counts what a graph keeps; live_graphs finds graphs and who holds them."""
+"""saved counts what a graph keeps; live_graphs finds graphs and who holds them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sapwood.errors import ArgumentError
 def test_bytes_by_op_and_memory_counted_once():
     x = torch.ones(1000, requires_grad=True)
     y = x.exp()
-    report = autograd.saved_report((y * y).sum())
+    report = autograd.saved((y * y).sum())
     assert report.total == 4000 and report.nodes == 3
     assert report.by("op") == {"MulBackward0": 4000, "ExpBackward0": 0}
     assert next((r.op, r.name, r.shape, r.bytes) for r in report) == ("MulBackward0", "other", (1000,), 4000)
@@ -26,12 +26,12 @@ def test_bytes_by_op_and_memory_counted_once():
 def test_a_view_keeps_the_whole_memory():
     x = torch.ones(1000, requires_grad=True)
     y = x * 1
-    assert autograd.saved_report((y[:1] * y[:1]).sum()).total == 4000
+    assert autograd.saved((y[:1] * y[:1]).sum()).total == 4000
 
 
 def test_parameters_are_not_counted():
     model = nn.Linear(100, 50)
-    assert autograd.saved_report(model(torch.ones(10, 100)).sum()).total == 4000
+    assert autograd.saved(model(torch.ones(10, 100)).sum()).total == 4000
 
 
 def test_modules_and_lines():
@@ -42,12 +42,12 @@ def test_modules_and_lines():
         hidden = model(data)
         return hidden.exp().sum()
 
-    report = autograd.saved_report(loss, model)
+    report = autograd.saved(loss, model)
     # The result of tanh is what the next layer saved too, and counts there.
     assert report.by("module") == {"2 (Linear)": 4000, "0 (Linear)": 2000, "(unknown)": 200, "1 (Tanh)": 0}
     (first, second) = report.by("line")
     assert "`hidden = model(data)`" in first and "`return hidden.exp().sum()`" in second
-    finished = autograd.saved_report(loss(), model)
+    finished = autograd.saved(loss(), model)
     assert finished.total == report.total and finished.by("module")["0 (Linear)"] == 2000
     assert autograd.is_origin_tracking() is False
 
@@ -64,26 +64,26 @@ def test_custom_functions_and_hooks():
             return g * 2 * ctx.saved_tensors[0]
 
     x = torch.ones(100, requires_grad=True)
-    report = autograd.saved_report(Square.apply(x * 1).sum())
+    report = autograd.saved(Square.apply(x * 1).sum())
     assert report.by("op")["SquareBackward"] == 400
     with autograd.graph.saved_tensors_hooks(lambda t: t.half(), lambda t: t.float()):
         y = (x * 1).exp()
-    assert autograd.saved_report(y.sum()).by("op")["ExpBackward0"] == 200
+    assert autograd.saved(y.sum()).by("op")["ExpBackward0"] == 200
 
 
 def test_nothing_left_after_backward():
     x = torch.ones(100, requires_grad=True)
     y = x.exp().sum()
     y.backward()
-    assert autograd.saved_report(y).total == 0
+    assert autograd.saved(y).total == 0
 
 
 def test_units_and_mistakes():
     x = torch.ones(3, requires_grad=True)
     with pytest.raises(ArgumentError, match="by takes 'op', 'module' or 'line'"):
-        autograd.saved_report(x.exp()).by("colour")
+        autograd.saved(x.exp()).by("colour")
     with pytest.raises(ArgumentError, match="root 0 must be a tensor, got int"):
-        autograd.saved_report([1])
+        autograd.saved([1])
 
 
 def test_list_of_losses_is_found():
@@ -149,3 +149,22 @@ def test_examples_in_docstrings(name):
     gc.collect()
     result = doctest.testmod(importlib.import_module(f"sapwood.autograd.{name}"))
     assert result.attempted and not result.failed
+
+
+def test_the_report_has_both_names():
+    assert autograd.saved_report is autograd.saved
+
+
+def test_many_lines_are_summed_up():
+    x = torch.ones(4, requires_grad=True)
+    with autograd.set_origin_tracking(True):
+        scope = {"x": x}
+        exec(compile("\n".join(["y = x.exp()"] + ["y = y.exp()"] * 14), "many.py", "exec"), scope)
+    text = str(autograd.saved(scope["y"]))
+    assert "5 more" in text
+
+
+def test_no_graphs_at_all():
+    from sapwood.autograd.live import LiveGraphs
+
+    assert str(LiveGraphs([])) == "live graphs: none"

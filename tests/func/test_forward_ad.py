@@ -63,6 +63,7 @@ def test_writing_a_dual_into_a_plain_tensor_makes_it_dual():
 def test_printed_form():
     with dual_level():
         assert repr(make_dual(X, T)).endswith("tangent=tensor([ 1.,  0., -1.], dtype=torch.float64))")
+        assert repr((make_dual(X, T) * X).sum().float()) == "tensor(14., tangent=-2.0)"
 
 
 def test_forward_over_reverse_and_reverse_over_forward():

@@ -38,7 +38,6 @@ X = sapwood.arange(6.0).reshape(2, 3)
         (lambda: jacrev(lambda x: x, chunk_size=0)(X), ValueError, "chunk_size"),
         (lambda: jacfwd(lambda x: x)(sapwood.arange(3)), ValueError, "floating-point"),
         (lambda: linearize(lambda x: x * x, X)[1](X[0]), RuntimeError, "tangent 0 is"),
-        (lambda: sapwood.func.functionalize(lambda x: x), NotImplementedError, "functionalize"),
     ],
 )
 def test_refuses(call, error, text):
@@ -133,3 +132,20 @@ def test_importing_the_package_does_not_load_transforms():
     assert (
         subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
     )
+
+
+def test_functionalize_gives_the_same_function():
+    double = sapwood.func.functionalize(lambda x: x.clone().mul_(2), remove="mutations_and_views")
+    assert double(sapwood.ones(2)).tolist() == [2.0, 2.0]
+    with pytest.raises(RuntimeError, match="remove must be 'mutations' or 'mutations_and_views', got 'x'"):
+        sapwood.func.functionalize(lambda x: x, remove="x")
+
+
+def test_batch_norms_without_running_statistics():
+    model = sapwood.nn.Sequential(sapwood.nn.BatchNorm1d(3), sapwood.nn.Sequential(sapwood.nn.BatchNorm2d(2)))
+    assert sapwood.func.replace_all_batch_norm_modules_(model) is model
+    assert not model.state_dict().keys() & {"0.running_mean", "1.0.running_var", "0.num_batches_tracked"}
+    assert model[0].track_running_stats is False
+    x = sapwood.rand(4, 5, 3)
+    y = sapwood.func.vmap(model[0])(x)
+    assert sapwood.allclose(y[1], model[0](x[1]), atol=1e-6)

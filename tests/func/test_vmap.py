@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import sapwood
+import sapwood.nn.functional as F
 from sapwood.func import grad, jvp, vmap
 
 X = sapwood.arange(6.0).reshape(2, 3)
@@ -142,3 +143,43 @@ def test_chunks_give_the_same():
 def test_forward_mode_through_vmap():
     value, tangent = jvp(vmap(lambda x: (x * x).sum()), (X,), (sapwood.ones(2, 3),))
     assert value.tolist() == [5.0, 50.0] and tangent.tolist() == [6.0, 24.0]
+
+
+@pytest.mark.parametrize("hard", [False, True])
+@pytest.mark.parametrize(("randomness", "equal"), [("same", True), ("different", False)])
+def test_gumbel_softmax_follows_the_choice(hard, randomness, equal):
+    sapwood.manual_seed(0)
+    x = sapwood.ones(2, 200)
+    y = vmap(lambda x: F.gumbel_softmax(x, hard=hard), randomness=randomness)(x)
+    assert bool((y[0] == y[1]).all()) is equal
+    assert sapwood.allclose(y.sum(1), sapwood.ones(2))
+    with pytest.raises(RuntimeError, match="randomness='error'"):
+        vmap(F.gumbel_softmax)(x)
+
+
+@pytest.mark.parametrize(("randomness", "equal"), [("same", True), ("different", False)])
+def test_fractional_pooling_follows_the_choice(randomness, equal):
+    sapwood.manual_seed(1)
+    x = sapwood.rand(1, 3, 12, 12).expand(2, 3, 12, 12)
+    y = vmap(lambda x: F.fractional_max_pool2d(x, 2, output_size=5), randomness=randomness)(x)
+    assert bool((y[0] == y[1]).all()) is equal
+    with pytest.raises(RuntimeError, match="randomness='error'"):
+        vmap(lambda x: F.fractional_max_pool2d(x, 2, output_size=5))(x)
+
+
+@pytest.mark.parametrize("drop", [F.alpha_dropout, F.feature_alpha_dropout, F.dropout])
+@pytest.mark.parametrize(("randomness", "equal"), [("same", True), ("different", False)])
+@pytest.mark.parametrize("inplace", [False, True])
+def test_every_dropout_follows_the_choice(drop, randomness, equal, inplace):
+    sapwood.manual_seed(0)
+    y = vmap(lambda x: drop(x, 0.5, True, inplace), randomness=randomness)(sapwood.ones(2, 3, 40))
+    assert bool((y[0] == y[1]).all()) is equal
+    assert (y != 1).any()
+
+
+def test_requires_grad_does_not_escape():
+    x = X.clone()
+    with pytest.raises(RuntimeError, match="requires_grad_: it would change the tensor outside vmap"):
+        vmap(lambda x: x.requires_grad_())(x)
+    assert not x.requires_grad
+    assert vmap(lambda x: x.requires_grad_(False) * 2)(x).tolist() == (x * 2).tolist()

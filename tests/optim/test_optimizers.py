@@ -251,3 +251,16 @@ def test_tensor_rate_keeps_its_identity():
     s.step()
     assert o.param_groups[0]["lr"] is rate
     assert rate.item() == 0.5
+
+
+def test_step_hooks_see_the_arguments_of_the_method():
+    p = param(1.0)
+    o = optim.SGD([p], 0.1)
+    seen = []
+    o.register_step_pre_hook(lambda *given: seen.append(given))
+    o.register_step_post_hook(lambda *given: seen.append(given))
+    closure = lambda: p.sum()
+    o.step(closure)
+    assert seen == [(o, (o, closure), {})] * 2
+    o.register_step_pre_hook(lambda o, args, kwargs: ((o,), {"closure": lambda: 5.0}))
+    assert o.step(closure) == 5.0

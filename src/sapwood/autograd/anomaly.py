@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradError
+from ..errors import ArgumentError, GradError
 from ..state import ANOMALY, GUARD, get_mode, mode
 from . import engine
 
@@ -40,10 +40,22 @@ class detect_anomaly(set_detect_anomaly):
 
     def __init__(self, check_nan: bool = True) -> None:
         warnings.warn("detect_anomaly: every op is slower inside; for debugging only", UserWarning, stacklevel=2)
-        super().__init__(True, check_nan)
+        self._before = get_mode(), _check_nan.get()
+        self._check_nan = check_nan
+
+    def __enter__(self) -> None:
+        self._before = get_mode(), _check_nan.get()
+        _set(True, self._check_nan)
+
+
+def set_anomaly_enabled(enabled: bool, check_nan: bool = True) -> None:
+    """Switch anomaly mode on or off; `check_nan` says whether it looks for NaN."""
+    _set(enabled, check_nan)
 
 
 def _set(on: bool, check_nan: bool) -> None:
+    if not isinstance(on, bool):
+        raise ArgumentError(f"set_anomaly_enabled: True or False is expected, got {type(on).__name__}")
     word = get_mode()
     mode.set(word | ANOMALY if on else word & ~ANOMALY)
     _check_nan.set(check_nan)

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import GradError
+from ..errors import ArgumentError, GradError
 from ..tensor import Tensor, wrap
+from ..warned import warn
 from .mode import no_grad
 from .run import grad
 
@@ -64,10 +65,17 @@ def gradcheck(
         raise ValueError("gradcheck: no input requires grad, so there is nothing to check")
     for i in varied:
         a = given[i]._array
+        if a.dtype.char not in "dD":
+            warn(
+                f"gradcheck: input {i} is {given[i].dtype.name}, whose rounding the difference quotient mistakes for a "
+                "wrong gradient; convert it with tensor.double()"
+            )
         if 0 in a.strides and a.size > 1:
             raise GradError(f"gradcheck: input {i} shares memory between elements (it was expanded); clone it first")
     try:
         outputs = _outputs(func, given)
+        if not outputs:
+            _check_constant(func, given, varied, eps)
         for k, out in enumerate(outputs):
             for i in varied:
                 if check_backward_ad:
@@ -143,6 +151,30 @@ def _outputs(func: Callable[..., Any], given: tuple[Any, ...]) -> tuple[Tensor, 
     return tuple(r for r in results if isinstance(r, Tensor) and r.requires_grad)
 
 
+def _check_constant(func: Callable[..., Any], given: tuple[Any, ...], varied: list[int], eps: float) -> None:
+    """Raise if the outputs of a function change with its inputs although none of them has a gradient."""
+
+    def values() -> list[Array]:
+        made = func(*given)
+        results = made if isinstance(made, tuple | list) else (made,)
+        if not all(isinstance(r, Tensor) for r in results):
+            raise ArgumentError("gradcheck: the function must return tensors")
+        return [r._array.astype(np.complex128) for r in results if r.dtype.is_differentiable]
+
+    for i in varied:
+        target = given[i]._array
+        for index in np.ndindex(target.shape):
+            old = target[index]
+            target[index] = old + eps
+            high = values()
+            target[index] = old
+            if any((h != v).any() for h, v in zip(high, values())):
+                raise GradcheckError(
+                    f"gradcheck: no output has a gradient, but they change with input {i}: is the function detached, "
+                    "or computed under no_grad?"
+                )
+
+
 def _random_like(rng: np.random.Generator, a: Array) -> Array:
     parts = rng.standard_normal((2, *a.shape))
     values = parts[0] + 1j * parts[1] if a.dtype.kind == "c" else parts[0]
@@ -154,16 +186,13 @@ def _check_pair(
 ) -> None:
     """Compare the derivative of output k with respect to input i."""
     target = given[i]._array
-    numeric = _numeric(func, given, k, target, eps)
-    rng = np.random.default_rng(k * 31 + i)
     if fast:
-        u = _random_like(rng, out._array)
-        cotangents = [u]
-        numeric = [np.asarray(_real_dot(u, d)) for d in numeric]
-        rows = [_pull(out, given[i], u, nondet)]
-        analytic = np.concatenate([_parts(r) for r in rows])
-        expected = np.array(numeric).reshape(-1)
+        rng = np.random.default_rng(k * 31 + i)
+        u, v = _random_like(rng, out._array), _random_like(rng, target)
+        analytic = np.asarray(_real_dot(_pull(out, given[i], u, nondet), v))
+        expected = np.asarray(_real_dot(u, _along(func, given, k, target, v, eps)))
     else:
+        numeric = _numeric(func, given, k, target, eps)
         cotangents = list(_basis(out._array))
         analytic = (
             np.stack([_parts(_pull(out, given[i], u, nondet)) for u in cotangents]) if cotangents else np.empty(0)
@@ -200,6 +229,19 @@ def _numeric(func: Any, given: Any, k: int, target: Array, eps: float) -> list[A
                 target[index] = old
                 columns.append((high - low) / (2 * eps))
     return columns
+
+
+def _along(func: Any, given: Any, k: int, target: Array, v: Array, eps: float) -> Array:
+    """Return the derivative of out_k along the direction `v` of the input, by a central difference."""
+    old = target.copy()
+    with no_grad():
+        target[...] = old + eps * v
+        high = _value(func, given, k)
+        target[...] = old - eps * v
+        low = _value(func, given, k)
+        target[...] = old
+    difference: Array = (high - low) / (2 * eps)
+    return difference
 
 
 def _value(func: Any, given: Any, k: int) -> Array:

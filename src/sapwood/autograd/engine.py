@@ -11,7 +11,7 @@ runs the same formulas on Tensors, which records the backward pass as a graph of
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 from sys import getrefcount
 from typing import Any
@@ -26,7 +26,7 @@ from ..node import Freed, Node, Output, Unusual, hooked
 from ..state import ANOMALY, GUARD, get_mode, last, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
-from .saved import in_graph, readable
+from .keeping import in_graph, readable
 
 sweep: Any = None
 """The loop over ordinary nodes in native code; set by `native.switch`."""
@@ -46,6 +46,7 @@ def run(
     wanted: list[Any] | None = None,
     into: bool = False,
     origin: Any = None,
+    stop: Collection[Any] = (),
 ) -> dict[Any, Any]:
     """Send gradients from the roots back through the graph.
 
@@ -56,6 +57,7 @@ def run(
         wanted: edges whose gradients to return; nothing else is visited.
         into: add the gradients of leaves to their `.grad`, of the wanted ones where there are some.
         origin: the user's line that asked for the pass, for the error of a second one.
+        stop: edges that a pass for `wanted` gradients does not go beyond.
 
     Returns:
         The gradients of the `wanted` edges that were reached; an empty dictionary with `into`.
@@ -72,7 +74,7 @@ def run(
     if wanted is not None or hooked:
         roots = list(roots)
         if wanted is not None:
-            path = nodes_towards(roots, wanted)
+            path = nodes_towards(roots, wanted, stop)
             found = dict.fromkeys(wanted)
             if into:
                 # `backward(inputs=…)` runs the nodes of its inputs too: their hooks, and what they saved is freed.
@@ -98,7 +100,7 @@ def run(
     ahead = None
     try:
         if counts:
-            running, token = _enter(roots, path, wanted)
+            running, token = _enter(roots, path, wanted, stop)
             for leaf in [leaf for leaf, n in counts.items() if not n]:
                 del counts[leaf]
                 accumulate(leaf, waiting.pop(leaf), create)
@@ -133,7 +135,7 @@ def run(
                         continue
                     del undefined[node]
                 if running is None:
-                    running, token = _enter(roots, path, wanted)
+                    running, token = _enter(roots, path, wanted, stop)
                 if node.extra is not None:
                     g = hooks.before(node, g, create)
                 if path is not None:
@@ -201,6 +203,8 @@ def run(
         if not into:
             for edge in found:
                 if edge in waiting:
+                    if running is None and edge._extra is not None:
+                        running, token = _enter(roots, path, wanted, stop)
                     found[edge] = hooks.leaf_tensor_hooks(edge, waiting[edge], create)
         else:
             if wanted is not None:
@@ -252,9 +256,9 @@ def _join(node: Any, grads: Any, waiting: Any, heap: Any, undefined: Any) -> lis
     return [None] * len(grads)
 
 
-def _enter(roots: Any, path: Any, wanted: Any) -> tuple[hooks.Pass, Any]:
+def _enter(roots: Any, path: Any, wanted: Any, stop: Any) -> tuple[hooks.Pass, Any]:
     """Let the hooks and functions that will be called find the pass that calls them."""
-    running = hooks.Pass(roots, path, wanted)
+    running = hooks.Pass(roots, path, wanted, stop)
     return running, hooks.current.set(running)
 
 
@@ -369,8 +373,8 @@ def _convert(g: Any, dtype: np.dtype[Any], tensor: bool) -> Any:
     return g.to(of_numpy(dtype))
 
 
-def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any]) -> set[Any]:
-    """Return the nodes that lie on a path from a root to one of the `wanted` edges."""
+def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any], stop: Collection[Any] = ()) -> set[Any]:
+    """Return the nodes on a path from a root to one of the `wanted` edges that does not go beyond `stop`."""
     goals = set(wanted)
     order: list[Any] = []
     seen: set[Any] = set()
@@ -381,10 +385,12 @@ def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any]) -> set[Any]:
             continue
         seen.add(node)
         order.append(node)
+        if node in stop:
+            continue
         stack.extend(e for e in hooks.edges_of(node) if isinstance(e, (Node, Output)))
     on_path: set[Any] = set()
     for node in sorted(order, key=lambda n: n.seq):
-        if any(e in goals or e in on_path for e in hooks.edges_of(node) if e is not None):
+        if node not in stop and any(e in goals or e in on_path for e in hooks.edges_of(node) if e is not None):
             on_path.add(node)
     return on_path
 

@@ -18,6 +18,7 @@ y = Exp.apply(x)
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 from weakref import ref
 
@@ -30,8 +31,8 @@ from ..origin import here
 from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks, told
+from .keeping import PackedValue, SavedTensor, alias_of_leaf
 from .observe import call_pack, saved_hooks
-from .saved import PackedValue, SavedTensor, alias_of_leaf
 
 transformed: Any = None
 """What applies a function to tensors inside transforms (vmap, forward mode); set when these are first used."""
@@ -278,6 +279,7 @@ class _FunctionMeta(type):
     def __init__(cls, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> None:
         super().__init__(name, bases, members)
         cls._node_class = type(name + "Backward", (FunctionNode,), {"__slots__": (), "function": cls})
+        cls._backward_cls = cls._node_class
 
 
 class Function(metaclass=_FunctionMeta):
@@ -325,10 +327,15 @@ class Function(metaclass=_FunctionMeta):
     generate_vmap_rule = False
 
     @classmethod
-    def apply(cls, *args: Any) -> Any:
-        """Call forward and record the call as one node."""
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:
+        """Call forward and record the call as one node; gradients go to tensors among the positional arguments."""
+        if cls.setup_context is not Function.setup_context and (parameters := _with_defaults(cls.forward)):
+            # What was left out is an input too: setup_context sees it, and backward returns a gradient for it.
+            bound = parameters.bind(*args, **kwargs)
+            bound.apply_defaults()
+            args, kwargs = bound.args, bound.kwargs
         if transformed is not None:
-            applied = transformed(cls, args, {})
+            applied = transformed(cls, args, kwargs)
             if applied is not None:
                 return applied[0]
         word = get_mode()
@@ -339,7 +346,7 @@ class Function(metaclass=_FunctionMeta):
         node.needs_input_grad = tuple(isinstance(a, Tensor) and a._node is not None for a in args)
         edges = [a._node if isinstance(a, Tensor) else None for a in args]
         node.edges = tuple(a if e is LEAF else e for a, e in zip(args, edges))
-        result = _forward(cls, node, args)
+        result = _forward(cls, node, args, kwargs)
         outputs = tuple(result) if isinstance(result, tuple | list) else (result,)
         _check_dirty(node, outputs, word)
         if recording:
@@ -352,7 +359,7 @@ class Function(metaclass=_FunctionMeta):
 def _check_dirty(node: FunctionNode, outputs: tuple[Any, ...], word: int) -> None:
     for t in node._dirty:
         if not isinstance(t, Tensor):
-            raise ArgumentError(f"{node.name()}: mark_dirty takes tensors, got {type(t).__name__}")
+            raise GradError(f"{node.name()}: mark_dirty takes tensors, got {type(t).__name__}")
         if not any(t is o for o in outputs):
             raise GradError(f"{node.name()}: a tensor given to mark_dirty must be returned by forward")
         if word & GRAD and t._node is LEAF:
@@ -369,13 +376,21 @@ def _outside(output: Any, node: FunctionNode, args: tuple[Any, ...]) -> Any:
     return output.detach()
 
 
-def _forward(cls: Any, node: FunctionNode, args: tuple[Any, ...]) -> Any:
+@functools.cache
+def _with_defaults(forward: Any) -> inspect.Signature | None:
+    """Return the signature of a forward whose arguments may be left out or passed by name, else None."""
+    found = inspect.signature(forward)
+    special = any(p.default is not p.empty or p.kind is p.KEYWORD_ONLY for p in found.parameters.values())
+    return found if special else None
+
+
+def _forward(cls: Any, node: FunctionNode, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     word = get_mode()
     token = mode.set(word & ~GRAD)
     try:
         if cls.setup_context is Function.setup_context:
-            return cls.forward(node, *args)
-        result = cls.forward(*args)
+            return cls.forward(node, *args, **kwargs)
+        result = cls.forward(*args, **kwargs)
         cls.setup_context(node, args, result)
         return result
     finally:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .. import alias
 from .. import node as nodes
-from ..errors import GradError, ValueRangeError
+from ..errors import ArgumentError, GradError, ValueRangeError
 from ..hook import RemovableHandle
 from ..node import LEAF, GradientEdge, Output, accumulator
 from ..tensor import Tensor
@@ -97,7 +97,7 @@ class _Handles(RemovableHandle):
 
     def __init__(self, handles: list[RemovableHandle]) -> None:
         self._all = handles
-        self.id = handles[0].id
+        self.id = handles[0].id if handles else -1
 
     def remove(self) -> None:
         for handle in self._all:
@@ -117,6 +117,27 @@ class save_on_cpu(saved_tensors_hooks):
         super().__init__(lambda t: t.clone(), lambda t: t)
 
 
+def region_activation_memory_budget(budget: float) -> None:
+    """Refuse: a budget for a compiled region has no meaning where nothing is compiled.
+
+    Args:
+        budget: the share of the saved bytes to keep, from 0 to 1.
+
+    Raises:
+        ArgumentError: it is no number.
+        ValueRangeError: it is out of range.
+        GradError: otherwise; `utils.checkpoint.checkpoint_to_budget` does this for a module that is not compiled.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, int | float):
+        raise ArgumentError(f"region_activation_memory_budget: budget must be a number, got {type(budget).__name__}")
+    if not 0 <= budget <= 1:
+        raise ValueRangeError(f"region_activation_memory_budget: budget must lie between 0 and 1, got {budget}")
+    raise GradError(
+        "region_activation_memory_budget: this is no compiled region, where it would have no effect; use "
+        "utils.checkpoint.checkpoint_to_budget(module, example_input, budget_bytes)"
+    )
+
+
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: bool) -> None:
     """Do nothing: a CPU has no streams that could differ."""
 
@@ -132,6 +153,7 @@ __all__ = [
     "disable_saved_tensors_hooks",
     "get_gradient_edge",
     "increment_version",
+    "region_activation_memory_budget",
     "register_multi_grad_hook",
     "save_on_cpu",
     "saved_tensors_hooks",

@@ -1,4 +1,4 @@
-"""`saved_report`: what a graph keeps alive for its backward pass, in bytes by op, by module and by line."""
+"""`saved`: what a graph keeps alive for its backward pass, in bytes by op, by module and by line."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ..errors import ArgumentError
 from ..node import LEAF, Freed, Node, Output
 from ..origin import origin_of, place, set_origin_tracking
 from ..tensor import Parameter, Tensor
+from .keeping import Packed, PackedValue
 from .modules import Paths
 from .observe import watch_calls
-from .saved import Packed, PackedValue
 
 
 class Held(NamedTuple):
@@ -31,7 +31,7 @@ class Held(NamedTuple):
 
 
 class SavedReport:
-    """What `saved_report` found: `total` bytes, `rows`, and sums by op, module or line."""
+    """What `saved` found: `total` bytes, `rows`, and sums by op, module or line."""
 
     def __init__(self, rows: list[Held], nodes: int) -> None:
         self.rows = rows
@@ -48,7 +48,7 @@ class SavedReport:
     def by(self, what: str) -> dict[str, int]:
         """Return bytes by "op", "module" or "line", the largest first."""
         if what not in ("op", "module", "line"):
-            raise ArgumentError(f"saved_report: by takes 'op', 'module' or 'line', got {what!r}")
+            raise ArgumentError(f"saved: by takes 'op', 'module' or 'line', got {what!r}")
         sums: dict[str, int] = {}
         for r in self.rows:
             key = getattr(r, what) or "(unknown)"
@@ -70,7 +70,7 @@ class SavedReport:
     __repr__ = __str__
 
 
-def saved_report(loss: Any, module: Any = None) -> SavedReport:
+def saved(loss: Any, module: Any = None) -> SavedReport:
     """Report what the graph behind `loss` keeps alive for backward.
 
     Args:
@@ -84,23 +84,25 @@ def saved_report(loss: Any, module: Any = None) -> SavedReport:
     Example:
         >>> import sapwood
         >>> x = sapwood.ones(1000, requires_grad=True)
-        >>> print(sapwood.autograd.saved_report(x.exp().sum()))
-        saved for backward: 4.0 kB by 2 nodes
-          by op
-                4.0 kB  ExpBackward0
+        >>> report = sapwood.autograd.saved(x.exp().sum())
+        >>> report.total, report.by("op")
+        (4000, {'ExpBackward0': 4000})
     """
     if not isinstance(loss, Tensor) and callable(loss):
         loss = _recorded(loss, module)
     roots = (loss,) if isinstance(loss, Tensor) else tuple(loss)
     for i, t in enumerate(roots):
         if not isinstance(t, Tensor):
-            raise ArgumentError(f"saved_report: root {i} must be a tensor, got {type(t).__name__}")
+            raise ArgumentError(f"saved: root {i} must be a tensor, got {type(t).__name__}")
     nodes = graph_of([t._node for t in roots])
     owners = _owners(module)
     # Parameters live whether or not a graph holds them.
     counted = {id(alias.owner(e._array)) for n in nodes for e in n.edges if isinstance(e, Parameter)}
     rows = [row for node in nodes for row in _held(node, owners, counted)]
     return SavedReport(rows, len(nodes))
+
+
+saved_report = saved
 
 
 def _recorded(function: Callable[[], Any], module: Any) -> Any:
@@ -179,4 +181,4 @@ def in_bytes(n: int) -> str:
     return f"{n / 1000**power:.1f} {('kB', 'MB', 'GB')[power - 1]}"
 
 
-__all__ = ["Held", "SavedReport", "saved_report"]
+__all__ = ["Held", "SavedReport", "saved", "saved_report"]

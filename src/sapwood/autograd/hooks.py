@@ -28,10 +28,13 @@ class Pass:
         notes: what hooks on several tensors remember during the pass.
     """
 
-    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_wanted", "callbacks", "notes", "partial")
+    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_stop", "_wanted", "callbacks", "notes", "partial")
 
-    def __init__(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
+    def __init__(
+        self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None, stop: Any = ()
+    ) -> None:
         self.partial = wanted is not None
+        self._stop = stop
         self.callbacks: list[Callable[[], Any]] = []
         self.notes: dict[Any, Any] = {}
         self._reached: set[Any] | None = None
@@ -42,7 +45,7 @@ class Pass:
     def will_reach(self, edge: Any) -> bool:
         """Return whether the gradient of `edge` is computed in this pass."""
         if self._reached is None:
-            self._reached = reachable(self._roots)
+            self._reached = reachable(self._roots, self._stop)
             if self._path is not None:
                 self._reached &= self._path | set(self._wanted or ())
         return edge in self._reached
@@ -51,8 +54,8 @@ class Pass:
 current: ContextVar[Pass | None] = ContextVar("sapwood_pass", default=None)
 
 
-def reachable(roots: list[Any]) -> set[Any]:
-    """Return every edge that can be reached from the roots, themselves included."""
+def reachable(roots: list[Any], stop: Any = ()) -> set[Any]:
+    """Return every edge that can be reached from the roots, themselves included, not going beyond `stop`."""
     seen: set[Any] = set()
     stack = list(roots)
     while stack:
@@ -60,7 +63,7 @@ def reachable(roots: list[Any]) -> set[Any]:
         if edge in seen:
             continue
         seen.add(edge)
-        if not isinstance(edge, Tensor):
+        if not isinstance(edge, Tensor) and edge not in stop:
             stack.extend(e for e in edges_of(edge) if e is not None)
     return seen
 
@@ -189,25 +192,47 @@ def _replaced(result: Any, given: tuple[Any, ...], what: str, create: bool) -> l
 
 
 def leaf_tensor_hooks(leaf: Any, g: Any, create: bool) -> Any:
-    """Run the tensor hooks of a leaf: what `grad` does before it returns the leaf's gradient."""
-    return g if leaf._extra is None else tensor_hooks(leaf._extra, g, create)
+    """Convert and run the tensor hooks of a leaf: what `grad` does before it returns the leaf's gradient."""
+    return g if leaf._extra is None else tensor_hooks(leaf._extra, _converted(leaf._extra, g, create), create)
+
+
+def _converted(extra: dict[str, Any], g: Any, create: bool) -> Any:
+    """Return the gradient of a leaf in the type that its `grad_dtype` asks for."""
+    wanted = extra.get("dtype", (None,))[0]
+    if g is None or wanted is None:
+        return g
+    return g.to(wanted) if create else np.asarray(g).astype(wanted.numpy, copy=False)
+
+
+def _prepare(extra: dict[str, Any], g: Any) -> None:
+    """Let a gradient of another type than its leaf's be added to something of its own type."""
+    leaf = extra["dtype"][1]()
+    if g is not None and leaf._grad is None and g.dtype is not leaf._array.dtype:
+        # Minus zero is what every float is kept by when added to.
+        leaf._grad = wrap(np.full_like(leaf._array, -0.0, g.dtype))
 
 
 def before_leaf(extra: dict[str, Any], g: Any, create: bool) -> Any:
     """Run what must see the gradient of a leaf before it is accumulated."""
-    g = tensor_hooks(extra, g, create)
+    g = tensor_hooks(extra, _converted(extra, g, create), create)
     for hook in tuple(extra.get("pre", {}).values()):
         given = (as_tensor(g, create),)
         result = call(hook, (given,), create)
         if result is not None:
             g = _replaced(result, given, "a pre-hook", create)[0]
+    if "dtype" in extra and not create:
+        _prepare(extra, g)
     return g
 
 
 def after_leaf(leaf: Any, extra: dict[str, Any], g: Any, create: bool) -> None:
     """Run what must see a leaf after its gradient was accumulated."""
     for hook in tuple(extra.get("accumulated", {}).values()):
-        call(hook, (leaf,), False)
+        result = call(hook, (leaf,), False)
+        if result is not None:
+            raise ArgumentError(
+                f"hook: a post-accumulate hook must return None, got {type(result).__name__}; change tensor.grad in it"
+            )
     for hook in tuple(extra.get("post", {}).values()):
         call(hook, ((), (as_tensor(g, create),)), create)
 

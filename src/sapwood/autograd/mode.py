@@ -11,9 +11,12 @@ import functools
 import inspect
 from collections.abc import Callable, Generator
 from contextvars import Token
+from sys import _getframe as getframe
 from typing import Any, TypeVar
 
 from .. import alias
+from ..cuts import entered
+from ..errors import ArgumentError
 from ..state import GRAD, INFERENCE, get_mode, mode
 from ..tensor import Tensor
 
@@ -85,7 +88,22 @@ def _decorator(cls: type[_Mode], function: Any) -> Any:
     return cls()(function)
 
 
-class no_grad(_Mode):
+class _Called(type):
+    """Makes a `no_grad` in one Python call, where `__new__` and `__init__` would be two; `@no_grad` wraps at once."""
+
+    def __call__(cls, orig_func: Any = None, /, *args: Any) -> Any:
+        own: Any = cls
+        if orig_func is not None:
+            return _decorator(own, orig_func)
+        made = object.__new__(own)
+        if own is no_grad:
+            made._tokens = []
+        else:
+            made.__init__(*args)
+        return made
+
+
+class no_grad(_Mode, metaclass=_Called):
     """Record no graph inside: outputs do not require grad. As a context or a decorator.
 
     Example:
@@ -97,14 +115,10 @@ class no_grad(_Mode):
         False
     """
 
-    def __new__(cls, orig_func: Any = None) -> Any:
-        return object.__new__(cls) if orig_func is None else _decorator(cls, orig_func)
-
-    def __init__(self, orig_func: Any = None) -> None:
-        self._tokens = []
-
     def __enter__(self) -> None:
         # Entered at every update of a hand-written loop, so without the detour over `word`.
+        frame = getframe(1)
+        entered((frame.f_code, frame.f_lasti))
         self._tokens.append(mode.set(get_mode() & ~GRAD))
 
     def word(self, now: int) -> int:
@@ -129,7 +143,9 @@ class set_grad_enabled(_Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__()
-        self.on = bool(mode)
+        if not isinstance(mode, bool):
+            raise ArgumentError(f"set_grad_enabled: mode must be True or False, got {type(mode).__name__}")
+        self.on = mode
         self._before = _set(self.word(get_mode()))
 
     def word(self, now: int) -> int:
@@ -196,6 +212,25 @@ class set_multithreading_enabled(contextlib.nullcontext[None]):
         self.mode = mode
 
 
+def is_multithreading_enabled() -> bool:
+    """Return False: a backward pass runs in the thread that starts it."""
+    return False
+
+
+class enforce_grad_layout_policy(_Mode):
+    """Accept whether `.grad` must be laid out like its leaf; here it always is."""
+
+    def __init__(self, enable: bool = True) -> None:
+        super().__init__()
+        self.mode = enable
+
+    def word(self, now: int) -> int:
+        return now
+
+    def clone(self) -> _Mode:
+        return enforce_grad_layout_policy(self.mode)
+
+
 @contextlib.contextmanager
 def unsafe_preserve_version_counter(tensors: Tensor | tuple[Tensor, ...]) -> Generator[None]:
     """Let writes to the tensors inside go unnoticed: graphs that saved them will use the changed values."""
@@ -208,3 +243,26 @@ def unsafe_preserve_version_counter(tensors: Tensor | tuple[Tensor, ...]) -> Gen
             record = alias.record_of(t)
             if record is not None:
                 record.version, record.seq = version, seq
+
+
+def unsafe_set_version_counter(tensors: Tensor | tuple[Tensor, ...], versions: int | tuple[int, ...]) -> None:
+    """Set the number of writes of each tensor; graphs take values for intact that were saved at that number.
+
+    Raises:
+        ArgumentError: there is not one version for each tensor, or one is negative.
+    """
+    given = (tensors,) if isinstance(tensors, Tensor) else tuple(tensors)
+    numbers = (versions,) if isinstance(versions, int) else tuple(versions)
+    if len(given) != len(numbers) or any(v < 0 for v in numbers):
+        raise ArgumentError(
+            f"unsafe_set_version_counter: one version from 0 on is expected for each of the {len(given)} tensors, got "
+            f"{numbers}"
+        )
+    for t, v in zip(given, numbers):
+        while alias.version(t) < v:
+            alias.stamp(t, "unsafe_set_version_counter")
+        record = alias.record_of(t)
+        if record is not None and v < record.version:
+            # Writes after version `v` are forgotten; the one before them is the latest again.
+            del record.writes[max(0, len(record.writes) - (record.version - v)) :]
+            record.version, record.seq = v, record.writes[-1][0] if record.writes else 0

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import Any, ClassVar
 
 from numpy import ndarray
 
-from ..errors import GradError
+from .. import alias
+from ..errors import ArgumentError, GradError
 from ..node import Node, rare
 from ..origin import is_own
 from ..state import ANOMALY, OBSERVE, PACK, get_mode, mode
 from ..tensor import Tensor, wrap
-from .saved import Packed, PackedValue, as_tensor
+from .keeping import Packed, PackedValue, as_tensor
 
 _hooks: ContextVar[tuple[tuple[Any, Any], ...]] = ContextVar("sapwood_saved_hooks", default=())
 
@@ -27,7 +28,8 @@ def observed(node: Node, word: int) -> None:
         import traceback
 
         stack = traceback.extract_stack()[:-4]
-        rare(node)["traceback"] = [f for f in stack if not is_own(f.filename)] or stack
+        rare(node)["traceback"] = lines = [f for f in stack if not is_own(f.filename)] or stack
+        node.metadata["traceback_"] = traceback.format_list(lines)
     if word & PACK and node.saves:
         _pack(node, *saved_hooks())
 
@@ -38,12 +40,25 @@ def saved_hooks() -> tuple[Callable[[Tensor], Any], Callable[[Any], Tensor]]:
 
 
 def call_pack(pack: Callable[[Tensor], Any], tensor: Tensor) -> Any:
-    """Run a pack hook; what it does itself is not packed again."""
+    """Run a pack hook; what it does itself is not packed again.
+
+    Raises:
+        GradError: it has written to the tensor.
+    """
     token = mode.set(get_mode() & ~PACK)
+    before = alias.record_of(tensor)
+    seq = before.seq if before else 0
     try:
-        return pack(tensor)
+        packed = pack(tensor)
     finally:
         mode.reset(token)
+    after = alias.record_of(tensor)
+    if after is not None and after.seq != seq:
+        raise GradError(
+            f"saved_tensors_hooks: pack has written to the tensor it was given ({after.op}), which is the program's "
+            "own; change a clone() of it"
+        )
+    return packed
 
 
 def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Tensor]) -> None:
@@ -69,6 +84,27 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
     node.saved = Packed(tuple(packed(n, v) for n, v in zip(node.keeps, node.saved)))
 
 
+class _Within:
+    """A context that adds something to those who see calls inside, and says so in the mode word."""
+
+    _seeing: ClassVar[ContextVar[Any]]
+    _bit: ClassVar[int]
+
+    def __init__(self, entry: Any) -> None:
+        self._entry = entry
+        self._tokens: list[Any] = []
+
+    def __enter__(self) -> Any:
+        others = self._seeing.set((*self._seeing.get(), self._entry))
+        self._tokens.append((others, mode.set(get_mode() | self._bit)))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        others, word = self._tokens.pop()
+        mode.reset(word)
+        self._seeing.reset(others)
+
+
 _watchers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_watchers", default=())
 
 
@@ -82,24 +118,13 @@ def called(op: Any, inputs: tuple[Any, ...], outputs: Any) -> None:
         mode.reset(token)
 
 
-class watch_calls:
+class watch_calls(_Within):
     """Call `observer(op, inputs, outputs)` after every op inside: the declaration, the operands, the result Tensors."""
 
-    def __init__(self, observer: Callable[..., None]) -> None:
-        self.observer = observer
-        self._tokens: list[Any] = []
-
-    def __enter__(self) -> None:
-        watchers = _watchers.set((*_watchers.get(), self.observer))
-        self._tokens.append((watchers, mode.set(get_mode() | OBSERVE)))
-
-    def __exit__(self, *exception: object) -> None:
-        watchers, word = self._tokens.pop()
-        mode.reset(word)
-        _watchers.reset(watchers)
+    _seeing, _bit = _watchers, OBSERVE
 
 
-class saved_tensors_hooks:
+class saved_tensors_hooks(_Within):
     """Pass every tensor saved inside through `pack_hook`, and through `unpack_hook` when backward uses it.
 
     Args:
@@ -107,21 +132,20 @@ class saved_tensors_hooks:
         unpack_hook: called with that; returns a tensor of the same content.
     """
 
+    _seeing, _bit = _hooks, PACK
+
     def __init__(self, pack_hook: Callable[[Tensor], Any], unpack_hook: Callable[[Any], Tensor]) -> None:
         self.pack_hook = pack_hook
         self.unpack_hook = unpack_hook
-        self._tokens: list[Any] = []
+        super().__init__((pack_hook, unpack_hook))
 
     def __enter__(self) -> Any:
+        for name, hook in ("pack", self.pack_hook), ("unpack", self.unpack_hook):
+            if not callable(hook):
+                raise ArgumentError(f"saved_tensors_hooks: {name} must be a function, got {type(hook).__name__}")
         if (why := _disabled.get()) is not None:
             raise GradError(f"saved_tensors_hooks: they are disabled here: {why}")
-        hooks = _hooks.set((*_hooks.get(), (self.pack_hook, self.unpack_hook)))
-        self._tokens.append((hooks, mode.set(get_mode() | PACK)))
-
-    def __exit__(self, *exception: object) -> None:
-        hooks, word = self._tokens.pop()
-        mode.reset(word)
-        _hooks.reset(hooks)
+        super().__enter__()
 
 
 @contextmanager
@@ -143,27 +167,18 @@ def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
 _observers: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("sapwood_observers", default=())
 
 
-class observing:
+class observing(_Within):
     """Show every op call inside to `observer(op, name, inputs, attrs, compute)`, which returns the result.
+
+    The observer stands around the computation and may answer in its place; those of `watch_calls` look at what is
+    recorded afterwards.
 
     Args:
         observer: `name` is the op's, with an underscore at its end for a write in place; `inputs` are Tensors and
             numbers; `compute()` evaluates the op and returns its arrays. What the observer calls is not observed.
     """
 
-    def __init__(self, observer: Callable[..., Any]) -> None:
-        self.observer = observer
-        self._tokens: list[Any] = []
-
-    def __enter__(self) -> observing:
-        observers = _observers.set((*_observers.get(), self.observer))
-        self._tokens.append((observers, mode.set(get_mode() | OBSERVE)))
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        observers, word = self._tokens.pop()
-        mode.reset(word)
-        _observers.reset(observers)
+    _seeing, _bit = _observers, OBSERVE
 
 
 def observe(op: Any, name: str, inputs: Any, attrs: Any, compute: Callable[[], Any]) -> Any:

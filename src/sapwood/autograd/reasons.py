@@ -110,7 +110,7 @@ def explain(target: Any, loss: Any, *, tiny: float = 1e-12, huge: float = 1e6) -
         if not isinstance(loss, Tensor):
             raise ArgumentError(f"explain: the function must return the loss, it returned {type(loss).__name__}")
     if loss._node is None:
-        return _no_graph(named, loss, since)
+        return _no_graph(named, loss, since, tracked)
     reached: set[Any] = set()
     leaves = {id(leaf) for leaf in leaves_behind(loss if loss._node is LEAF else loss._node, reached)}
     until = float("inf") if loss._node is LEAF else loss._node.seq
@@ -119,7 +119,7 @@ def explain(target: Any, loss: Any, *, tiny: float = 1e-12, huge: float = 1e6) -
     for name, t in named:
         inside = id(t) in leaves if t._node is LEAF else t._node is not None and _node(t) in reached
         if not inside:
-            reason, text = why_none(t, reached, until)
+            reason, text = why_none(t, reached, until, tracked=tracked)
             if t._grad is not None:
                 text += "; its .grad holds an earlier gradient"
             findings.append(_finding(name, t, "none", reason, text))
@@ -157,7 +157,7 @@ def _finding(name: str, t: Tensor, state: str, reason: str, text: str) -> Findin
     return Finding(name, tuple(t._array.shape), state, reason, text)
 
 
-def _no_graph(named: list[tuple[str, Tensor]], loss: Tensor, since: int) -> Explanation:
+def _no_graph(named: list[tuple[str, Tensor]], loss: Tensor, since: int, tracked: bool) -> Explanation:
     made = made_by(loss) or next((c for c in cuts() if c.seq > since), None)
     why = (
         cut_text(made)
@@ -169,7 +169,7 @@ def _no_graph(named: list[tuple[str, Tensor]], loss: Tensor, since: int) -> Expl
     )
     findings = []
     for name, t in named:
-        reason, text = why_none(t, set())
+        reason, text = why_none(t, set(), tracked=tracked)
         findings.append(_finding(name, t, "none", reason, text))
     return Explanation(f"explain: the loss is not part of a graph: {why}", findings)
 

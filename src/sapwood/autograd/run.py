@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
+from collections.abc import Collection
 from sys import _getframe as getframe
 from typing import Any
 
@@ -13,6 +13,7 @@ from ..node import LEAF, GradientEdge, Output, edge_of
 from ..origin import of_frame, user_files
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
+from ..warned import warn
 from . import engine, hooks, told
 from .engine import run
 
@@ -25,6 +26,7 @@ def backward(
     grad_tensors: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    grad_variables: Any = None,
     inputs: Any = None,
 ) -> None:
     """Add the gradients of the sum of `tensors`, weighted by `grad_tensors`, to `.grad` of the leaves they depend on.
@@ -34,6 +36,7 @@ def backward(
         grad_tensors: per root its cotangent, of its shape; None for roots of one element.
         retain_graph: keep what the graph saved for another pass; by default only with `create_graph`.
         create_graph: record the pass, for higher derivatives.
+        grad_variables: the old name of `grad_tensors`.
         inputs: only these tensors receive gradients.
 
     Raises:
@@ -41,6 +44,11 @@ def backward(
         ShapeError: a cotangent does not have its root's shape.
     """
     keep = create_graph if retain_graph is None else retain_graph
+    if grad_variables is not None:
+        if grad_tensors is not None:
+            raise GradError("backward: grad_variables is the old name of grad_tensors; pass only the latter")
+        warn("backward: grad_variables is the old name of grad_tensors; use the new one", FutureWarning)
+        grad_tensors = grad_variables
     roots = _roots("backward", tensors, grad_tensors, create_graph)
     wanted = None
     if inputs is not None:
@@ -52,16 +60,17 @@ def backward(
             if isinstance(tensor, Tensor):
                 tensor.retain_grad()
     if create_graph:
-        warnings.warn(
+        warn(
             "backward(create_graph=True) leaves gradients that hold the graph that made them; use autograd.grad for "
             "higher derivatives, or set .grad = None afterwards",
-            UserWarning,
-            stacklevel=3,
+            once=True,
         )
     _run(roots, create_graph, keep, wanted, into=True)
 
 
-def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False) -> dict[Any, Any]:
+def _run(
+    roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into: bool = False, stop: Collection[Any] = ()
+) -> dict[Any, Any]:
     """Run the engine; a pass that is recorded is recorded whatever the caller's grad mode."""
     origin = None
     if not keep:
@@ -70,10 +79,10 @@ def _run(roots: Any, create: bool, keep: bool, wanted: list[Any] | None, *, into
         origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
     try:
         if not create:
-            return run(roots, False, keep, wanted, into, origin)
+            return run(roots, False, keep, wanted, into, origin, stop)
         token = mode.set(get_mode() | GRAD)
         try:
-            return run(roots, True, keep, wanted, into, origin)
+            return run(roots, True, keep, wanted, into, origin, stop)
         finally:
             mode.reset(token)
     except Exception as problem:
@@ -86,7 +95,8 @@ def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
     if isinstance(given, Tensor | GradientEdge):
         return (given,)
     if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise ArgumentError(f"{op}: {what} must be a tensor or a sequence of tensors, got {type(given).__name__}")
+        error = GradError if what == "inputs" else ArgumentError
+        raise error(f"{op}: {what} must be a tensor or a sequence of tensors, got {type(given).__name__}")
     return tuple(given)
 
 
@@ -100,18 +110,24 @@ def grad(
     grad_outputs: Any = None,
     retain_graph: bool | None = None,
     create_graph: bool = False,
+    only_inputs: bool = True,
     allow_unused: bool | None = None,
     is_grads_batched: bool = False,
     materialize_grads: bool = False,
+    *,
+    stop: Any = None,
 ) -> Any:
     """Return the gradients of the sum of `outputs` with respect to `inputs`, leaving every `.grad` alone.
 
     Args:
         outputs, grad_outputs: the roots and their cotangents, as in `backward`.
         inputs: a tensor, a sequence of them, or a dict; non-leaves are allowed.
+        only_inputs: has no effect any more; use `backward` to reach other leaves.
         allow_unused: return None for an input that the outputs do not depend on, instead of raising.
         is_grads_batched: the first dimension of every cotangent counts a batch of backward passes.
         materialize_grads: return zeros for such an input.
+        stop: tensors to take for constants: the pass does not go beyond them, and what lies there stays as it is. A
+            stop that is also an input gets the gradient that arrives at it.
 
     Returns:
         One gradient per input, of its shape and dtype: a tuple, or a dict for a dict of inputs.
@@ -121,19 +137,26 @@ def grad(
     """
     if isinstance(inputs, dict):
         values = grad(
-            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, allow_unused, is_grads_batched,
-            materialize_grads,
+            outputs, tuple(inputs.values()), grad_outputs, retain_graph, create_graph, only_inputs, allow_unused,
+            is_grads_batched, materialize_grads, stop=stop,
         )  # fmt: skip
         return dict(zip(inputs, values))
+    if not only_inputs:
+        warn("grad: only_inputs has no effect any more; use backward to reach other leaves as well", FutureWarning)
     inputs = _sequence("grad", "inputs", inputs)
     if allow_unused is False and materialize_grads:
         raise ValueError("grad: materialize_grads turns unused inputs into zeros, which allow_unused=False forbids")
-    if is_grads_batched:
+    ends = frozenset(() if stop is None else _stops(stop))
+    if is_grads_batched and not ends:
         from ..func.reverse import batched_grad
 
         return batched_grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused, materialize_grads)
+    if is_grads_batched:
+        raise GradError("grad: stop and is_grads_batched cannot be combined; call grad once per row")
     if transformed is not None:
-        found = transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        found = (
+            None if ends else transformed(outputs, inputs, grad_outputs, create_graph, allow_unused, materialize_grads)
+        )
         if found is not None:
             return found
     roots = _roots("grad", outputs, grad_outputs, create_graph)
@@ -141,7 +164,7 @@ def grad(
         raise GradError("grad: inputs is empty, so there is nothing to differentiate with respect to")
     wanted = _edges("grad", inputs, roots)
     keep = create_graph if retain_graph is None else retain_graph
-    found = _run(roots, create_graph, keep, wanted)
+    found = _run(roots, create_graph, keep, wanted, stop=ends)
     results: list[Tensor | None] = []
     for i, edge in enumerate(wanted):
         g = found[edge]
@@ -150,6 +173,17 @@ def grad(
         else:
             results.append(g if create_graph else wrap(np.asarray(g)))
     return tuple(results)
+
+
+def _stops(stop: Any) -> list[Any]:
+    """Return the edges at the tensors that a pass is to stop at; at leaves and constants it ends anyway."""
+    edges = []
+    for i, t in enumerate(_sequence("grad", "stop", stop)):
+        if not isinstance(t, Tensor) or hasattr(type(t), "__sapwood_op__"):
+            raise ArgumentError(f"grad: stop[{i}] must be a plain tensor, got {type(t).__name__}")
+        if t._node is not None and t._node is not LEAF:
+            edges.append(t._node)
+    return edges
 
 
 def unused(i: int, place: Any, allow: bool | None, materialize: bool) -> Tensor | None:
@@ -233,7 +267,7 @@ def _edges(op: str, inputs: tuple[Any, ...], roots: Any) -> list[Any]:
             edges.append(_in_graph(edge_of(t), roots))
             continue
         if not isinstance(t, Tensor):
-            raise ArgumentError(f"{op}: inputs[{i}] must be a tensor, got {type(t).__name__}")
+            raise GradError(f"{op}: inputs[{i}] must be a tensor or a GradientEdge, got {type(t).__name__}")
         if t._node is None:
             raise GradError(f"{op}: inputs[{i}] does not require grad; call requires_grad_() before using it")
         edges.append(t if t._node is LEAF else t._node)
@@ -264,7 +298,7 @@ def _method(
             freed, or a value saved for backward was written over.
     """
     if gradient is not None or inputs is not None or create_graph or retain_graph:
-        return backward(self, gradient, retain_graph, create_graph, inputs)
+        return backward(self, gradient, retain_graph, create_graph, inputs=inputs)
     # The commonest call, straight to the engine.
     a, node = self._array, self._node
     one = _ones.get((a.shape, a.dtype))

@@ -95,9 +95,9 @@ def steps(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool = False)
         >>> import sapwood
         >>> x = sapwood.tensor(3.0, requires_grad=True)
         >>> for event in sapwood.autograd.steps(x * x):
-        ...     print(event)
-        step 1: MulBackward0: 1 -> 3, 3
-        step 2: AccumulateGrad: 6 is added to .grad
+        ...     print(event.number, event.name, [g.item() for g in event.incoming])
+        1 MulBackward0 [1.0]
+        2 AccumulateGrad [6.0]
         >>> x.grad
         tensor(6.)
     """

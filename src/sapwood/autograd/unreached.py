@@ -5,26 +5,31 @@ from __future__ import annotations
 import gc
 from typing import Any
 
-from ..cuts import Cut, cuts
+from ..cuts import Cut, blocks, cuts
 from ..node import LEAF, Node, Output
-from ..origin import at, place
+from ..origin import at, is_origin_tracking, place
 from ..tensor import Parameter, Tensor
 
 _LOGGING = ("item()", "tolist()", "numpy()", "float()", "int()", "complex()")
 REPLAY = "pass a function that computes the loss, explain(model, lambda: …), to follow calls under no_grad too"
 
 
-def why_none(tensor: Any, reached: set[Any], until: float = float("inf")) -> tuple[str, str]:
+def why_none(tensor: Any, reached: set[Any], until: float = float("inf"), *, tracked: bool = False) -> tuple[str, str]:
     """Return the reason, as a word and as a sentence, why `tensor` is not behind the loss.
 
-    reached: the nodes behind the loss; until: its sequence number, after which nothing could cut it any more.
+    reached: the nodes behind the loss; until: its sequence number, after which nothing could cut it any more; tracked:
+    whether calls under no_grad were noted.
     """
     node = tensor._node
     if node is None:
         return _no_grad_wanted(tensor)
     leaves = [tensor] if node is LEAF else leaves_behind(node)
     since = 0 if node is LEAF else node.seq
-    found = [c for c in cuts() if since < c.seq < until and any(c.holds(leaf) for leaf in leaves)]
+    found = [
+        c
+        for c in cuts()
+        if since < c.seq and (c.seq < until or c.kind == "cut()") and any(c.holds(leaf) for leaf in leaves)
+    ]
     found.sort(key=lambda c: c.kind in _LOGGING)
     if found:
         return "cut", cut_text(found[0])
@@ -38,6 +43,12 @@ def why_none(tensor: Any, reached: set[Any], until: float = float("inf")) -> tup
     text = "never used: no recorded op took it on the way to this loss"
     if partial:
         text += f"; or it lies far behind this cut: {cut_text(partial[0])}"
+    # Calls under no_grad are noted with tracking on only; without it the blocks are known, not what happened in them.
+    silent = [] if tracked or is_origin_tracking() else blocks()
+    if silent:
+        text += (
+            f"; or it was used under no_grad, where nothing is recorded (the last such block is at {place(silent[0])})"
+        )
     return "unused", text
 
 
@@ -78,6 +89,8 @@ def cut_text(cut: Cut) -> str:
         return f"converted to integers{where}, which carry no gradient; stay in floating point there"
     if kind.startswith("op "):
         return f"went into {kind[3:]}{where}, which has no derivative, and its gradient ends there"
+    if kind == "cut()":
+        return f"cut off by cut(){where}; let it keep more of the last states where its gradient is wanted"
     if kind in (".data", "detach()", "detach_()"):
         return f"cut off by {kind}{where}; use the tensor itself where its gradient is wanted"
     return f"left the graph through {kind}{where}; keep it a tensor where its gradient is wanted"

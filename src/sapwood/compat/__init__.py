@@ -54,6 +54,8 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 _finder = _Finder()
+_RENAMED = {"gradcheck": "check", "grad_mode": "mode", "anomaly_mode": "anomaly"}
+"""Modules of torch.autograd that are called otherwise here. Their names there may be those of functions as well."""
 
 
 def install() -> None:
@@ -70,6 +72,8 @@ def install() -> None:
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
     importlib.import_module("torch")
+    for theirs, own in _RENAMED.items():
+        sys.modules["torch.autograd." + theirs] = importlib.import_module("sapwood.autograd." + own)
 
 
 def uninstall() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from . import batch_rules
 from .jacobians import hessian, jacfwd, jacrev
-from .modules import functional_call, functionalize, stack_module_state
+from .modules import functional_call, functionalize, replace_all_batch_norm_modules_, stack_module_state
 from .reverse import install
 from .transforms import grad, grad_and_value, jvp, linearize, vjp
 from .vmap import vmap
@@ -27,6 +27,7 @@ __all__ = [
     "jacrev",
     "jvp",
     "linearize",
+    "replace_all_batch_norm_modules_",
     "stack_module_state",
     "vjp",
     "vmap",

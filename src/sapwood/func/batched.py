@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy import ndarray
 
-from ..errors import ArgumentError, GradError
+from ..errors import GradError
 from ..tensor import Tensor
 from .level import Level, Wrapper, running
 
@@ -113,8 +113,12 @@ class BatchedTensor(Wrapper):
         return self.detach()
 
     def requires_grad_(self, requires_grad: bool = True) -> Tensor:
-        """Set whether this tensor wants a gradient."""
-        self._value.requires_grad_(requires_grad)
+        """Raise, unless nothing changes: it would stay on the whole batch after vmap has ended."""
+        if bool(requires_grad) is not self.requires_grad:
+            raise GradError(
+                "requires_grad_: it would change the tensor outside vmap, of which this is one example; use func.grad "
+                "or func.vjp inside, or call it before vmap"
+            )
         return self
 
     def _per_example(self, made: Any) -> Tensor:
@@ -185,9 +189,3 @@ def _turned(name: str) -> Any:
 
 for _name in ("t_", "transpose_", "swapaxes_", "swapdims_", "squeeze_", "unsqueeze_"):
     setattr(BatchedTensor, _name, _turned(_name))
-
-
-def check_batched(value: Any, what: str) -> None:
-    """Refuse what is no tensor where one is batched."""
-    if not isinstance(value, Tensor):
-        raise ArgumentError(f"vmap: {what} must be a tensor, got {type(value).__name__}")

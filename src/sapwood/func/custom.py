@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from .. import ops as _ops
 from ..autograd.function import Function, FunctionNode
-from ..errors import GradError, MissingError
+from ..errors import GradError, MissingError, ShapeError
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor
 from .batched import BatchedTensor
@@ -59,6 +59,12 @@ def _forward_mode(cls: Any, args: Any, kwargs: Any, own: Level) -> Any:
         raise GradError(
             f"{cls.__name__}: jvp must return one tangent per output ({len(outs)}), it returned {len(moves)}"
         )
+    for i, (o, t) in enumerate(zip(outs, moves)):
+        if isinstance(t, Tensor) and isinstance(o, Tensor) and t.shape != o.shape:
+            raise ShapeError(
+                f"{cls.__name__}: jvp returned a tangent of shape {tuple(t.shape)} for output {i}, which has "
+                f"{tuple(o.shape)}"
+            )
     made = [o if t is None or not isinstance(o, Tensor) else DualTensor(o, t, own) for o, t in zip(outs, moves)]
     return type(result)(made) if isinstance(result, tuple | list) else made[0]
 

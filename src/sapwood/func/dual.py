@@ -106,7 +106,8 @@ class DualTensor(Wrapper):
         text = repr(self._primal)
         if self._tangent is None or not self._level.alive:
             return text
-        return f"{text[:-1]}, tangent={self._tangent!r})"
+        tangent = self._tangent.item() if not self._tangent.ndim else self._tangent
+        return f"{text[:-1]}, tangent={tangent!r})"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         raise GradError("deepcopy: a dual tensor belongs to its level and cannot be copied; copy unpack_dual's parts")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from .. import ops as _ops
-from ..errors import ArgumentError, GradError, MissingError
+from ..errors import ArgumentError, GradError
 from ..tensor import Tensor
 from .transforms import TransformError
 
@@ -150,5 +151,33 @@ def _stacked(tensors: list[Any]) -> Any:
 
 
 def functionalize(func: Any, *, remove: str = "mutations") -> Any:
-    """Raise MissingError: in-place operations need no removal here, transforms take them as they are."""
-    raise MissingError("functionalize: it is not available; vmap, grad and jvp accept in-place operations as they are")
+    """Return a function with the results of `func`; its in-place operations stay, as no transform here minds them.
+
+    Args:
+        remove: "mutations" or "mutations_and_views", what a tracer would not see; both give the same results.
+
+    Raises:
+        GradError: another word.
+    """
+    if remove not in ("mutations", "mutations_and_views"):
+        raise GradError(
+            f"functionalize: remove must be 'mutations' or 'mutations_and_views', got {remove!r}; both give the same"
+        )
+
+    @functools.wraps(func)
+    def functional(*args: Any, **kwargs: Any) -> Any:
+        return func(*args, **kwargs)
+
+    return functional
+
+
+def replace_all_batch_norm_modules_(root: Any) -> Any:
+    """Drop the running statistics of every batch normalisation in a module, in place: vmap has no use for them."""
+    from ..nn import BatchNorm1d
+
+    kind: Any = BatchNorm1d.__mro__[1]
+    for module in root.modules():
+        if isinstance(module, kind):
+            module.running_mean = module.running_var = module.num_batches_tracked = None
+            module.track_running_stats = False
+    return root

@@ -122,12 +122,15 @@ def _same(name: str, original: Any, level: Level, args: Any, kwargs: Any) -> Any
     tensors = [x for x in (*args, *kwargs.values()) if isinstance(x, Tensor)]
     if not any(_batched(x, level) for x in tensors):
         return _drawn(name, original, *args, **kwargs)
-    if name in _DROPPED:
+    if "alpha" in name:
+        if vmaps():
+            raise GradError(f"vmap: {name} in nested vmaps draws numbers of its own only; use randomness='different'")
+        # It looks at its input's shape alone, which is that of one example.
+        return original(*args, **kwargs)
+    if name.rstrip("_") in _DROPPED:
         # The noise of one example, for all of them.
         noise = _drawn(name, original, ops.ones_like(unbatch(args[0], level)[0]), *args[1:], **kwargs)
-        if "alpha" in name:
-            raise GradError(f"vmap: {name} has no form with the same numbers for all examples; use 'different'")
-        return args[0] * noise
+        return args[0].mul_(noise) if name.endswith("_") else args[0] * noise
     if name.endswith("_like"):
         return _drawn(name, original, ops.empty_like(unbatch(args[0], level)[0]), *args[1:], **kwargs)
     if name in _FILLERS:

@@ -56,10 +56,19 @@ def define_stubs(module: Module) -> None:
             few = f.compare("sle", "%n", 6)
             with f.when(few):
                 with f.loop("%n") as i:
-                    f.store("ptr", f.load("ptr", f.element("ptr", "%args", i)), f.element("ptr", arguments, f.add(i, 1)))
+                    f.store(
+                        "ptr", f.load("ptr", f.element("ptr", "%args", i)), f.element("ptr", arguments, f.add(i, 1))
+                    )
                 f.ret(
                     "ptr",
-                    f.call("ptr", f.load("ptr", table), f"ptr {table}", f"ptr {arguments}", f"i64 {f.add('%n', 1)}", "ptr %names"),
+                    f.call(
+                        "ptr",
+                        f.load("ptr", table),
+                        f"ptr {table}",
+                        f"ptr {arguments}",
+                        f"i64 {f.add('%n', 1)}",
+                        "ptr %names",
+                    ),
                 )
             f.ret("ptr", "null")
 
@@ -119,7 +128,9 @@ def _call(f: Function) -> None:
     records = same(f, word, at(f, "one"))
     f.leave(f.no(f.either(records, same(f, word, at(f, "zero")))), slow)
 
-    result = f.call("ptr", at(f, "front"), f"ptr {f.field('ptr', '%op', OP['kernel'])}", f"ptr {arrays}", f"i64 {arity}", "ptr null")
+    result = f.call(
+        "ptr", at(f, "front"), f"ptr {f.field('ptr', '%op', OP['kernel'])}", f"ptr {arrays}", f"i64 {arity}", "ptr null"
+    )
     with f.when(same(f, result, "null"), seldom=True):
         f.call("void", at(f, "clear"))
         f.go(slow)
@@ -145,7 +156,17 @@ def _call(f: Function) -> None:
     f.ret("ptr", made)
 
     f.start(slow)
-    f.ret("ptr", f.call("ptr", at(f, "vectorcall"), f"ptr {f.field('ptr', '%op', OP['fallback'])}", "ptr %args", "i64 %n", "ptr %names"))
+    f.ret(
+        "ptr",
+        f.call(
+            "ptr",
+            at(f, "vectorcall"),
+            f"ptr {f.field('ptr', '%op', OP['fallback'])}",
+            "ptr %args",
+            "i64 %n",
+            "ptr %names",
+        ),
+    )
 
 
 def _take_node(f: Function, tensor: Value, to: Value, able: Value, i: int, none: Value) -> None:

@@ -52,9 +52,9 @@ _SLOTS = {
     **{f"output_{n}": (Output, n) for n in ("shape", "dtype", "seq")},
 }
 WORLD = fields(
-    *_API, *_SLOTS,
-    "tensor", "parameter", "ndarray", "float", "int", "tuple_type", "leaf", "none", "true", "mode", "zero", "one", "counter",
-    "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual", "heappush", "heappop", "repair", "add_self", "front", "output_type", "is_user",
+    *_API, *_SLOTS, "tensor", "parameter", "ndarray", "float", "int", "tuple_type", "output_type", "leaf", "none",
+    "true", "mode", "zero", "one", "counter", "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual",
+    "heappush", "heappop", "repair", "is_user", "add_self", "front",
 )  # fmt: skip
 """One table of addresses and offsets for all native code that deals with tensors and nodes."""
 
@@ -180,4 +180,19 @@ def item(f: Function, sequence: Value, i: Operand) -> Value:
     return f.element("ptr", f.at(sequence, TUPLE_ITEMS), i)
 
 
-__all__ = ["WORLD", "at", "define", "drop", "give", "hold", "item", "keep", "misfit", "offset", "place", "same", "slot", "world"]
+__all__ = [
+    "WORLD",
+    "at",
+    "define",
+    "drop",
+    "give",
+    "hold",
+    "item",
+    "keep",
+    "misfit",
+    "offset",
+    "place",
+    "same",
+    "slot",
+    "world",
+]

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import ctypes
 import types
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
 from .. import origin
 from ..autograd import engine
-from ..kernels import builtin, vocabulary
+from ..kernels import builtin, emit, vocabulary
 from ..kernels import engine as compiler
-from ..kernels.scalar import Scalar
+from ..kernels.front import MAX_ARITY
 from ..kernels.writer import Module
 from ..node import unusual
 from ..ops import call, nodes
@@ -26,7 +26,6 @@ from ..ops.call import forward_of
 from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
 from . import calls, lines, objects, sweep
-from .objects import WORLD
 
 EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
 """Ops whose kernels give NumPy's results to the last bit, so that it does not matter when they are switched on."""
@@ -225,26 +224,27 @@ def _formulas(op: type[Op]) -> None:
         if list(wanted) != [*operands, *attrs]:
             continue
 
-        def body(g: Any, *values: Any, formula: Any = formula, constants: Any = tuple(attrs.values())) -> Any:
-            return formula(g, *values[: len(values)], *constants)
-
+        body = partial(_applied, formula, tuple(attrs.values()))
+        arity = 1 + len(operands)
         try:
-            probe = body(*[Scalar("var", "f32", (), f"%p{i}") for i in range(1 + len(operands))])
-        except Exception:
+            (root,) = emit.trace(body, "f32", arity, 0)
+        except TypeError:
+            # The formula speaks of more than elements: of shapes, say.
             continue
-        if not isinstance(probe, Scalar) or probe.op == "var" or len(operands) + 1 > 4:
+        if root.op == "var" or arity > MAX_ARITY:
             continue
-        kernel = builtin.pointwise(f"{op.name}_{n}", body, 1 + len(operands), formula)
-        scope[f"vjp_{n}"] = kernel if not attrs else _with_constants(kernel, formula, tuple(attrs.values()))
+        kernel = builtin.pointwise(f"{op.name}_{n}", body, arity, formula)
+        scope[f"vjp_{n}"] = kernel if not attrs else partial(_at_default, kernel, formula, tuple(attrs.values()))
 
 
-def _with_constants(kernel: Any, formula: Any, constants: tuple[Any, ...]) -> Any:
+def _applied(formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
+    return formula(g, *values, *constants)
+
+
+def _at_default(kernel: Any, formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
+    """Pull a gradient back: the kernel knows the formula with its attributes at their defaults."""
     n = len(constants)
-
-    def pull(g: Any, *values: Any) -> Any:
-        return kernel(g, *values[:-n]) if values[-n:] == constants else formula(g, *values)
-
-    return pull
+    return kernel(g, *values[:-n]) if values[-n:] == constants else formula(g, *values)
 
 
 def _tracked(lines: bool) -> None:

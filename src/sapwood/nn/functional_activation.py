@@ -5,14 +5,11 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-import numpy as np
-
 from .. import ops
 from ..errors import ValueRangeError
 from ..ops.activation import gelu, hardshrink, logsigmoid, softplus, softshrink
 from ..ops.activation_more import celu_, over, prelu, relu_, rrelu_, selu_, threshold_
-from ..random.arrays import exponential_
-from ..tensor import Tensor, wrap
+from ..tensor import Tensor
 
 
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
@@ -166,17 +163,13 @@ def gumbel_softmax(logits: Tensor, tau: float = 1, hard: bool = False, eps: floa
 
     Reference: Jang et al., arXiv:1611.01144.
     """
-    a = logits._array
-    gumbels = wrap(np.asarray(-np.log(exponential_(np.empty_like(a)))))
+    gumbels = -ops.log(ops.empty_like(logits).exponential_())
     soft = ops.softmax((logits + gumbels) / tau, dim)
     if not hard:
         return soft
-    one_hot = np.zeros_like(soft._array)
-    if one_hot.ndim:
-        np.put_along_axis(one_hot, np.expand_dims(np.argmax(soft._array, axis=dim), dim), 1, dim)
-    else:
-        one_hot[...] = 1
-    return wrap(one_hot) - soft.detach() + soft
+    largest = ops.argmax(soft.detach(), dim, keepdim=True)
+    one_hot = ops.zeros_like(soft.detach()).scatter_(dim, largest, 1.0)
+    return one_hot - soft.detach() + soft
 
 
 __all__ = [

@@ -9,8 +9,6 @@ import numpy as np
 from .. import ops
 from ..errors import ArgumentError, ShapeError, ValueRangeError
 from ..kernels import pool as kernel
-from ..random.draws import rand
-from ..tensor import wrap
 from .conv import per_dim, widened
 from .declare import Plain, composite, op, zero
 from .pool import check_image
@@ -264,7 +262,7 @@ def _fractional(dims: int, input: Any, kernel_size: Any, output_size: Any, ratio
     single = len(input.shape) == dims + 1
     x = ops.unsqueeze(input, 0) if single else input
     if samples is None:
-        samples = wrap(rand((x.shape[0], x.shape[1], dims), x._array.dtype))
+        samples = ops.rand((x.shape[0], x.shape[1], dims), dtype=x.dtype)
     elif len(samples.shape) != 3 or samples.shape[0] < x.shape[0] or tuple(samples.shape[1:]) != (x.shape[1], dims):
         raise ShapeError(
             f"{name}: _random_samples must be (at least {x.shape[0]}, {x.shape[1]}, {dims}), got {tuple(samples.shape)}"

@@ -155,7 +155,6 @@ class div_rounded(Binary):
     grad_fn = "DivBackward2"
     vjp_input = zero
     vjp_other = zero
-    smooth = False
     dtypes = "if"
     samples = lambda rng: [
         (rng.uniform(-9, 9, (2, 3)), rng.uniform(1, 3, 3), {"rounding_mode": mode}) for mode in ("trunc", "floor")
@@ -253,7 +252,6 @@ class remainder(Binary):
     )
     vjp_input = lambda g: g
     vjp_other = lambda g, input, other: -g * ops.div(input, other, rounding_mode="floor")
-    smooth = False
     dtypes = "if"
     numpy = (np.remainder,)
     samples = lambda rng: [(rng.uniform(-9, 9, (2, 3)), rng.uniform(1, 3, 3)), (rng.uniform(-9, 9, 3), -2.5)]
@@ -271,7 +269,6 @@ class fmod(Binary):
     grad_fn = "FmodBackward1 if hasattr(other, '_node') else FmodBackward0"
     vjp_input = lambda g: g
     vjp_other = lambda g, input, other: -g * ops.div(input, other, rounding_mode="trunc")
-    smooth = False
     dtypes = "if"
     numpy = (np.fmod,)
     samples = lambda rng: [(rng.uniform(-9, 9, (2, 3)), rng.uniform(1, 3, 3)), (rng.uniform(-9, 9, 3), -2.5)]

@@ -111,7 +111,6 @@ class view_as_real(View):
     holomorphic = False
     method = False
     dtypes = "c"
-    smooth = False  # a complex input has no real difference quotient
     samples = lambda rng: [(_numbers(rng, shape),) for shape in ((), (3,), (2, 3), (0,))]
 
 
@@ -149,7 +148,6 @@ class Part(Plain):
     inputs = ("input",)
     function = method = False
     holomorphic = False
-    smooth = False
     dtypes = "c"
     samples = lambda rng: [(_numbers(rng, (2, 3)),)]
 
@@ -250,7 +248,6 @@ class complex(Binary):
     vjp_real = lambda g: g.real
     vjp_imag = lambda g: g.imag
     holomorphic = False
-    smooth = False  # a complex output has no real difference quotient
 
 
 def _polar(abs: Any, angle: Any) -> Any:
@@ -274,5 +271,4 @@ class polar(Binary):
     vjp_abs = lambda g, out: (ops.conj(g) * ops.sgn(out)).real
     vjp_angle = lambda g, out: (ops.conj(g) * (out * 1j)).real
     holomorphic = False
-    smooth = False  # a complex output has no real difference quotient
     domain = (0.2, 3.0)

@@ -77,8 +77,6 @@ class ctc_negative_log(Fused):
     promote = "given"
     function = method = False
     grad_fn = "CtcLossBackward0"
-    # The gradient is that of PyTorch: along directions that keep log_probs normalised, and only there.
-    smooth = False
     samples = _samples
     exempt = {
         "pullback": "the gradient is that of the loss after log_softmax, as in PyTorch, and not that of free inputs"

@@ -65,10 +65,16 @@ def expand_as(input: Any, other: Tensor) -> Any:
     return expand(input, tuple(other.shape))
 
 
-@composite(method=True)
+@composite
 def broadcast_to(input: Any, size: Any) -> Any:
     """Repeat dimensions of size 1 to `size` without using memory."""
     return expand(input, size)
+
+
+@composite(name="broadcast_to", method=True, function_name=False)
+def _broadcast_to(input: Any, *size: Any) -> Any:
+    """Repeat dimensions of size 1 to `size`, given as one sequence or as numbers, without using memory."""
+    return expand(input, size[0] if len(size) == 1 and not isinstance(size[0], int) else size)
 
 
 @composite

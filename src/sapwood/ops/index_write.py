@@ -75,7 +75,7 @@ def _put_in_place(
     if slow.owner_of((self, values, *indices)) is not None:
         return self.copy_(index_put_at(self, values, indices, dims, accumulate))
     recording = bool(get_mode() & GRAD)
-    alias.check_writable(self, name, recording, takes=values._node is not None)
+    alias.check_writable(self, name, recording, takes=values._node is not None, fills=True)
     if values.dtype is not self.dtype:
         raise DtypeError(
             f"{name}: the values are {values.dtype.name}, the tensor is {self.dtype.name}; convert the values first"

@@ -20,6 +20,9 @@ from ..tensor import Tensor
 from . import slow
 from .declare import Op, registry
 
+FILLS = {"masked_fill_", "index_fill_"}
+"""They give some elements one value, so they make sense, if hardly ever, on expanded tensors: a warning is enough."""
+
 
 def in_place(
     op: type[Op], self: Tensor, others: tuple[Any, ...], attrs: tuple[Any, ...], name: str = "", operator: bool = False
@@ -42,7 +45,7 @@ def in_place(
     others = checked[1:]
     mode = get_mode()
     recording = bool(mode & GRAD)
-    alias.check_writable(self, name, recording, *others)
+    alias.check_writable(self, name, recording, *others, fills=name in FILLS)
     target = self._array
     arrays, common = slow.to_arrays(op, checked)
     if common is not None and op.promote != "bool" and common.category > self.dtype.category:
@@ -88,7 +91,7 @@ def shares(a: ndarray[Any, Any], target: ndarray[Any, Any]) -> bool:
 
 def _lose(node: Any, names: list[str], op: str) -> None:
     """Make the node refuse to give out operands that its own write may have changed."""
-    from ..autograd.saved import Packed, PackedValue
+    from ..autograd.keeping import Packed, PackedValue
 
     def refuse(name: Any) -> Any:
         raise OverwrittenError(
@@ -121,7 +124,11 @@ def write(name: str, tensor: Tensor, result: Any) -> None:
     target = tensor._array
     if np.shape(result) != target.shape:
         _refuse_growth(name, target, np.shape(result), None)
-    target[...] = result
+    if alias.overlaps_itself(target):
+        # An element that is left alone must not undo what a neighbour on the same memory was filled with.
+        np.copyto(target, result, where=result != target)
+    else:
+        target[...] = result
 
 
 def _refuse_growth(name: str, target: Any, shape: tuple[int, ...], problem: Exception | None) -> None:

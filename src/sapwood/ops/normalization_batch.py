@@ -75,8 +75,9 @@ class batch_norm_of(Fused):
     function = method = False
     grad_fn = "NativeBatchNormBackward0"
     samples = _batch_samples
-    # With `training` the gradient is that of input and statistics moving together, which a sample holds fixed.
-    smooth = False
+    exempt = {
+        "pullback": "with training the gradient is that of input and statistics together, which a sample holds fixed"
+    }
     onnx = "BatchNormalization"
 
     def forward(input, weight, bias, mean, var, training, eps):

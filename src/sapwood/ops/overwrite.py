@@ -6,11 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import alias
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from ..node import LEAF, Node
 from ..state import GRAD, get_mode, next_seq
 from ..tensor import Tensor
-from .declare import Op, op, registry, todo, zero
+from .declare import Op, composite, op, registry, todo, zero
 from .inplace import rebase
 from .values import Array
 
@@ -52,6 +52,30 @@ def forgetting(name: str, array: Array, *sources: Tensor) -> Node:
     node.saved = ()
     node.shape, node.dtype, node.extra, node.seq = array.shape, array.dtype, None, next_seq()
     return node
+
+
+@composite(name="fill_diagonal_", method=True, function_name=False)
+def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tensor:
+    """Set the elements whose indices are all equal to a number.
+
+    Args:
+        wrap: in a matrix with more rows than columns, begin the diagonal anew one row below its end.
+
+    Raises:
+        ShapeError: the tensor has fewer than two dimensions, or more than two that differ in size.
+    """
+    shape = input._array.shape
+    if len(shape) < 2 or (len(shape) > 2 and len(set(shape)) > 1):
+        raise ShapeError(
+            f"fill_diagonal_: a matrix, or a tensor with all sizes equal, is expected, got the shape {shape}"
+        )
+    if len(shape) > 2:
+        strides, offset = input.stride(), input.storage_offset()
+        input.as_strided((shape[0],), (sum(strides),), offset).fill_(fill_value)
+        return input
+    for start in range(0, max(shape[0], 1), shape[1] + 1) if wrap else (0,):
+        input[start:].diagonal().fill_(fill_value)
+    return input
 
 
 def overwrite(tensor: Any, name: str, node_name: str, write: Callable[[Array], Any]) -> Tensor:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..cuts import note
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError
 from ..tensor import Tensor
@@ -47,6 +48,23 @@ def is_complex(input: Tensor) -> bool:
 def is_signed(input: Tensor) -> bool:
     """Return whether the dtype has negative values."""
     return _tensor("is_signed", input).is_signed()
+
+
+@composite
+def detach(input: Tensor) -> Tensor:
+    """Return a tensor on the same memory that is not part of any graph."""
+    out = _tensor("detach", input).detach()
+    if input.requires_grad:
+        note("detach()", input, out)
+    return out
+
+
+@composite(name="detach_")
+def detach_(input: Tensor) -> Tensor:
+    """Take the tensor out of its graph, making it a leaf; graphs already built from it stay as they are."""
+    if _tensor("detach_", input).requires_grad:
+        note("detach_()", input, input)
+    return input.detach_()
 
 
 @composite

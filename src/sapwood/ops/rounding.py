@@ -265,7 +265,6 @@ class copysign(Binary):
     grad_fn = "CopysignBackward0 if hasattr(other, '_node') else CopysignBackward1"
     vjp_input = lambda g, input, out: g * ops.where(input == 0, 0, out / input)
     vjp_other = zero
-    smooth = False
     dtypes = "bif"
 
 

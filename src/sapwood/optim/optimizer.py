@@ -45,17 +45,18 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
         self._inside = True
         try:
             for hook in (*_all_pre.values(), *self._pre.values()):
-                changed = hook(self, args, kwargs)
+                # The arguments that a hook sees begin with the optimizer, as those of the method do.
+                changed = hook(self, (self, *args), kwargs)
                 if changed is None:
                     continue
                 if not (isinstance(changed, tuple) and len(changed) == 2):
                     raise GradError(
                         f"step: a pre-hook returns None or (args, kwargs), got {type(changed).__name__} from {hook}"
                     )
-                args, kwargs = changed
+                (_, *args), kwargs = changed
             result = step(self, *args, **kwargs)
             for hook in (*self._post.values(), *_all_post.values()):
-                hook(self, args, kwargs)
+                hook(self, (self, *args), kwargs)
             return result
         finally:
             self._inside = False

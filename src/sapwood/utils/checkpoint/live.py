@@ -9,7 +9,7 @@ from numpy import ndarray
 
 from ... import alias
 from ...autograd.hooks import edges_of
-from ...autograd.saved import Packed, PackedValue
+from ...autograd.keeping import Packed, PackedValue
 from ...node import LEAF, Node, Output
 from ...tensor import Tensor
 from .frame import Argument, Frame

@@ -9,7 +9,7 @@ from typing import Any
 from ...autograd import hooks, run
 from ...autograd.function import Function
 from ...autograd.mode import enable_grad, no_grad
-from ...errors import ArgumentError, GradError
+from ...errors import GradError
 from ...random import default_generator, fork_rng
 from ...tensor import Tensor
 
@@ -17,7 +17,7 @@ from ...tensor import Tensor
 def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the inputs, tensors among them outside the graph as leaves that require grad where they did."""
     if not isinstance(inputs, tuple):
-        raise ArgumentError(f"detach_variable: inputs must be a tuple, got {type(inputs).__name__}")
+        raise GradError(f"detach_variable: inputs must be a tuple, got {type(inputs).__name__}")
     return tuple(x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs)
 
 

@@ -67,14 +67,10 @@ def readable(node: Node) -> tuple[Any, ...]:
     saved = node.saved
     if type(saved) is Freed:
         raise GradError(told.freed(node, saved))
-    if saved is None and node.name() == "Invalid":
+    if saved is None:
         raise GradError(
             "backward: a view was used that cannot follow its base, which was written to in place: it comes "
             "from an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
-        )
-    if saved is None:
-        raise GradError(
-            f"backward: what {node.name()} saved was freed by an earlier pass; pass retain_graph=True to that call"
         )
     if type(saved) is Packed:
         return tuple(map(_unpack, saved.saved))
@@ -113,7 +109,7 @@ class SavedTensor:
         value = self._find()
         if value is None:
             raise GradError(f"register_hooks: {self._node.name()} keeps nothing as {self._name}; hooks have no use")
-        if type(value) is PackedValue:
+        if isinstance(value, PackedValue):
             raise GradError(f"register_hooks: {self._name} of {self._node.name()} has hooks already")
         if not callable(pack_hook) or not callable(unpack_hook):
             raise ArgumentError("register_hooks: two functions are expected, one that packs and one that unpacks")
@@ -128,13 +124,13 @@ class SavedTensor:
     def data(self) -> Any:
         """What is kept: the tensor, or what the pack hook made of it."""
         value = self._find()
-        return value.value if type(value) is PackedValue else value
+        return value.value if isinstance(value, PackedValue) else value
 
     @property
     def unpack_hook(self) -> Any:
         """The unpack hook, None without hooks."""
         value = self._find()
-        return value.unpack if type(value) is PackedValue else None
+        return value.unpack if isinstance(value, PackedValue) else None
 
     def __repr__(self) -> str:
         return f"<SavedTensor object at {id(self):#x}>"
