@@ -98,7 +98,7 @@ def install(function: Any, op: type[Op], method: str | None) -> None:
 
 
 @cache
-def _kernel(op: type[Op]) -> Any:
+def _kernel(op: Any) -> Any:
     """Return the kernel of an op that can be called natively, else None."""
     if op.name not in EXACT or _plan(op) is None or len(nodes.node_names(op)) > 1:
         return None
@@ -106,7 +106,7 @@ def _kernel(op: type[Op]) -> Any:
 
 
 @cache
-def _recorded(op: type[Op]) -> tuple[Any, list[tuple[int, Any, int]]]:
+def _recorded(op: Any) -> tuple[Any, list[tuple[int, Any, int]]]:
     """Return the op's node class, None without gradient, and what its nodes keep."""
     if not differentiable(op):
         return None, []
@@ -233,7 +233,7 @@ def _formulas(op: type[Op]) -> None:
             continue
         if root.op == "var" or arity > MAX_ARITY:
             continue
-        kernel = builtin.pointwise(f"{op.name}_{n}", body, arity, formula)
+        kernel = builtin.pointwise(f"{op.name}_{n}", body, arity, body if attrs else formula)
         scope[f"vjp_{n}"] = kernel if not attrs else partial(_at_default, kernel, formula, tuple(attrs.values()))
 
 
