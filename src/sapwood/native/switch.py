@@ -80,7 +80,7 @@ def _world() -> Any:
     return objects.world(**dict(zip(names, map(id, things))))
 
 
-def install(function: Any, op: type[Op], method: str | None) -> None:
+def install(function: Any, op: Any, method: str | None) -> None:
     """Let an eager function that was just printed make native calls, if its op can."""
     if method not in (None, "operator") or (kernel := _kernel(op)) is None:
         return
