@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from .scalar import LLVM_TYPES, Scalar, guard, lower, var
+from .scalar import LLVM_TYPES, Scalar, guard, lower, make, var
 from .writer import Function, Module, Value
 
 STORED = LLVM_TYPES | {"i1": "i8"}
@@ -164,6 +164,39 @@ def load_variable(f: Function, source: Source, address: Value, tail: str = "") -
         f.do(f"{source.name} = load {STORED[source.dtype]}, ptr {address}{tail}")
 
 
+def load_element(f: Function, source: Source, address: Value) -> Value:
+    """Load one element under a name of its own."""
+    value = f.load(STORED[source.dtype], address)
+    return f.v(f"icmp ne i8 {value}, 0") if source.dtype == "i1" else value
+
+
+def inline(f: Function, roots: Sequence[Scalar], names: dict[str, Value]) -> list[Value]:
+    """Compute expressions once, outside of any loop; `names` gives the values of their variables."""
+    bound: dict[Scalar, Scalar] = {}
+    for root in roots:
+        substitute(root, names, bound)
+    lines, values = lower([bound[r] for r in roots], prefix=f.label("e") + ".")
+    for line in lines:
+        f.do(line)
+    return values
+
+
+def substitute(root: Scalar, names: dict[str, Value], bound: dict[Scalar, Scalar]) -> None:
+    """Put other variables into an expression; `bound` takes every part's counterpart."""
+    stack = [(root, False)]
+    while stack:
+        node, ready = stack.pop()
+        if node in bound:
+            continue
+        if node.op == "var":
+            bound[node] = var(names[str(node.value)], node.dtype)
+        elif ready or not node.args:
+            bound[node] = make(node.op, node.dtype, tuple(bound[a] for a in node.args), node.value)
+        else:
+            stack.append((node, True))
+            stack.extend((a, False) for a in node.args)
+
+
 def store_element(f: Function, dtype: str, value: Value, pointer: Value, index: Value, tail: str = "") -> None:
     """Store element `index` of an array; a bool as a byte."""
     kind = STORED[dtype]
@@ -180,6 +213,8 @@ def loop_note(module: Module, *facts: str) -> str:
 
 
 __all__ = [
+    "inline",
+    "load_element",
     "BLOCK",
     "SIZES",
     "STORED",

@@ -1,9 +1,9 @@
 """One kernel as sweeps over its iteration space.
 
-The axes a kernel keeps are divided into units, which may run on any thread; for each unit the reduced axes are swept one
-or more times. A sweep computes results and the arguments of reductions, whose results later sweeps use; between two
-sweeps a *stage* computes what follows from reductions alone. Values that are costly and needed by more than one sweep are
-stored: in the memory of a result that is not yet written, else in scratch memory.
+The axes a kernel keeps are divided into units, which may run on any thread; for each unit the reduced axes are swept
+one or more times. A sweep computes results and the arguments of reductions, whose results later sweeps use; between two
+sweeps a *stage* computes what follows from reductions alone. Values that are costly and needed by more than one sweep
+are stored: in the memory of a result that is not yet written, else in scratch memory.
 """
 
 from __future__ import annotations

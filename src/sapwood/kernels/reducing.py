@@ -21,22 +21,30 @@ def define(module: Module, name: str, dtype: str) -> None:
     """Define `name.dtype(ptr elements, i64 n)`, which returns the reduction of a block as a double."""
     kind, lanes = _LLVM[dtype], LANES[dtype]
     vector = f"<{lanes} x {kind}>"
-    step = 4 * lanes
+    step, size = 4 * lanes, 4 if dtype == "f32" else 8
     with module.function("double", f"{name}.{dtype}", "ptr %x", "i64 %n", apart=True) as f:
         identity = f"splat ({kind} {IDENTITY[name]})"
         cells = [f.cell(vector, identity) for _ in range(4)]
-        rest = f.space(kind, step, align=64)
-        whole = f.mul(f.udiv("%n", step), step)
+        whole = f.v(f"and i64 %n, {-step}")
         with f.loop(whole, step=step) as i:
-            _add(f, name, vector, cells, f.element(kind, "%x", i), lanes, kind)
+            for k, cell in enumerate(cells):
+                x = f.load(vector, f.element(kind, f.element(kind, "%x", i), k * lanes), f", align {size}")
+                cell.set(_combine(f, name, vector, cell.get(), x))
         with f.when(f.compare("slt", whole, "%n")):
-            # The last lanes that have no element take the identity.
-            for k in range(4):
-                f.store(vector, identity, f.element(kind, rest, k * lanes))
-            with f.loop("%n", whole) as i:
-                value = f.load(kind, f.element(kind, "%x", i))
-                f.store(kind, value, f.element(kind, rest, f.sub(i, whole)))
-            _add(f, name, vector, cells, rest, lanes, kind)
+            # Lanes that have no element take the identity.
+            left = f.v(f"trunc i64 {f.sub('%n', whole)} to i32")
+            one = f.v(f"insertelement <{lanes} x i32> poison, i32 {left}, i64 0")
+            all_ = f.v(f"shufflevector <{lanes} x i32> {one}, <{lanes} x i32> poison, <{lanes} x i32> zeroinitializer")
+            for k, cell in enumerate(cells):
+                index = ", ".join(f"i32 {k * lanes + i}" for i in range(lanes))
+                mask = f.v(f"icmp ult <{lanes} x i32> <{index}>, {all_}")
+                place = f.element(kind, f.element(kind, "%x", whole), k * lanes)
+                suffix = f"v{lanes}{dtype}.p0"
+                x = f.v(
+                    f"call {vector} @llvm.masked.load.{suffix}(ptr {place}, i32 {size}, <{lanes} x i1> {mask}, "
+                    f"{vector} {identity})"
+                )
+                cell.set(_combine(f, name, vector, cell.get(), x))
         a, b, c, d = (cell.get() for cell in cells)
         left, right = (_combine(f, name, vector, p, q) for p, q in ((a, b), (c, d)))
         total = _combine(f, name, vector, left, right)
@@ -50,12 +58,6 @@ def define(module: Module, name: str, dtype: str) -> None:
             total = _combine(f, name, vector, *halves)
         result = f.v(f"extractelement {vector} {total}, i64 0")
         f.ret("double", f.v(f"fpext float {result} to double") if dtype == "f32" else result)
-
-
-def _add(f: Function, name: str, vector: str, cells: list, base: Value, lanes: int, kind: str) -> None:  # type: ignore[type-arg]
-    for k, cell in enumerate(cells):
-        x = f.load(vector, f.element(kind, base, k * lanes), f", align {4 if kind == 'float' else 8}")
-        cell.set(_combine(f, name, vector, cell.get(), x))
 
 
 def _combine(f: Function, name: str, vector: str, a: Value, b: Value) -> Value:

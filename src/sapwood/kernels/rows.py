@@ -8,13 +8,13 @@ sweep goes through it row by row. Sizes and strides are read from the job, so on
 from __future__ import annotations
 
 from . import reducing
-from .emit import SIZES, STORED, Source, define_loop
+from .emit import SIZES, STORED, Source, define_loop, inline, load_element, store_element
 from .layout import ENV, fields
 from .loops import Kernel, Stage, variables
 from .scalar import Scalar, const, convert, var
-from .writer import Function, Module, Operand, Value
+from .writer import Cell, Function, Module, Operand, Value
 
-BLOCK = 512
+BLOCK = 1024
 """Elements of a row that are reduced at a time; what they are computed into stays in the first-level cache."""
 STRIP = 256
 """Columns that are reduced together."""
@@ -44,7 +44,7 @@ class Writer:
         params = [(f"%p{j}", self._param_kind()) for j in range(len(kernel.numbers))]
         for s, (sweep, stage) in enumerate(zip(kernel.sweeps, kernel.stages)):
             self._sweep_loop(s, params)
-            if stage.roots:
+            if stage.roots and not kernel.row:
                 sources = variables(stage.sources, self._one_in_stage)
                 define_loop(module, f"{self.name}.stage{s}", sources, stage.roots, params, internal=True)
             for name, root, row in sweep.reductions:
@@ -66,7 +66,7 @@ class Writer:
         return kind == "row" and self.kernel.row
 
     def _one_in_stage(self, kind: str, index: int) -> bool:
-        return kind == "operand" and not self.kernel.inner[index] and not self.kernel.row
+        return kind == "operand" and not self.kernel.inner[index]
 
     def _sweep_loop(self, s: int, params: list[tuple[str, str]]) -> None:
         """Define the loop of a sweep: results, then arguments of reductions (rows) or accumulators (columns)."""
@@ -109,7 +109,9 @@ class Writer:
         self.params = f.field("ptr", "%job", JOB["params"])
         pointers = f.field("ptr", "%job", JOB["pointers"])
         self.bases = [f.field("ptr", pointers, 8 * k) for k in range(len(self.kernel.kinds))]
-        self.counts = {n: self._geometry(f, n) for n in ("kept", "gone", "width", "rows", "strip", "strips", "parts", "work")}
+        self.counts = {
+            n: self._geometry(f, n) for n in ("kept", "gone", "width", "rows", "strip", "strips", "parts", "work")
+        }
         count = max(1, len(self.kernel.rows))
         self.rows = f.space("[8 x i8]", self.columns * count, align=64)
         self.high = f.space("double", self.columns * count, align=64)
@@ -136,19 +138,24 @@ class Writer:
             f.put("ptr", p, self.list, 8 * i)
         f.call("void", f"@{self.name}.{loop}", f"i64 {n}", f"ptr {self.list}", f"ptr {self.params}")
 
-    def _unit(self, f: Function, unit: Value) -> tuple[Value, Value]:
-        """Go to a unit; return its number of columns and its first column."""
+    def _unit(self, f: Function, unit: Value) -> Value:
+        """Go to a unit; return its number of columns."""
         kernel = self.kernel
-        strip = f.urem(unit, self.counts["strips"]) if not kernel.row else "0"
-        kept = f.udiv(unit, self.counts["strips"]) if not kernel.row else unit
-        first = f.mul(strip, self.counts["strip"]) if not kernel.row else "0"
+        if kernel.row:
+            for k, base in enumerate(self.bases):
+                self.here[k].set(f.at(base, self._offset(f, "kept", k, unit)))
+            return "1"
+        strip, kept = f.urem(unit, self.counts["strips"]), f.udiv(unit, self.counts["strips"])
+        first = f.mul(strip, self.counts["strip"])
         for k, base in enumerate(self.bases):
             at = f.at(base, self._offset(f, "kept", k, kept))
-            if kernel.inner[k] and not kernel.row:
-                at = f.at(at, f.mul(first, SIZES[kernel.kinds[k]]))
-            self.here[k].set(at)
-        n = f.least(f.sub(self.counts["width"], first), self.counts["strip"]) if not kernel.row else "1"
-        return n, first
+            self.here[k].set(f.at(at, f.mul(first, SIZES[kernel.kinds[k]])) if kernel.inner[k] else at)
+        return f.least(f.sub(self.counts["width"], first), self.counts["strip"])
+
+    def _part_slot(self, f: Function, number: Value, q: int) -> Value:
+        """Return where the part `number` of reduction q is kept until all parts are there."""
+        place = f.add(f.mul(number, len(self.reductions)), q)
+        return f.at(f.field("ptr", "%job", JOB["partials"]), f.mul(place, 8 * self.columns))
 
     def _clear(self, f: Function, n: Operand, reductions: list[tuple[str, str, int]]) -> None:
         for name, dtype, row in reductions:
@@ -170,23 +177,24 @@ class Writer:
             memory = f.call("ptr", f.field("ptr", env, ENV["malloc"]), f"i64 {f.mul(length, len(kernel.scratch))}")
             scratch = [f.at(memory, f.mul(length, j)) for j in range(len(kernel.scratch))]
         with f.loop("%end", "%begin") as number:
-            part = f.urem(number, self.counts["parts"]) if kernel.partial else "0"
-            unit = f.udiv(number, self.counts["parts"]) if kernel.partial else number
-            n, _ = self._unit(f, unit)
+            part, unit = f.cell("i64", 0), f.cell("i64", number)
+            if kernel.partial:
+                # A division costs as much as a short row.
+                with f.unless(f.compare("eq", self.counts["parts"], 1)):
+                    part.set(f.urem(number, self.counts["parts"]))
+                    unit.set(f.udiv(number, self.counts["parts"]))
+            n = self._unit(f, unit.get())
             for s, sweep in enumerate(kernel.sweeps):
                 found = [(name, root.dtype, row) for name, root, row in sweep.reductions]
-                self._clear(f, n, found)
                 if kernel.row:
-                    self._sweep_row(f, s, part, scratch)
+                    self._sweep_row(f, s, part.get(), number, scratch)
                 else:
-                    self._sweep_columns(f, s, part, n, scratch)
-                for q, (_, _, row) in enumerate(found):
+                    self._clear(f, n, found)
+                    self._sweep_columns(f, s, part.get(), n, scratch)
+                for q, (_, _, row) in enumerate(found if not kernel.row else ()):
                     pair = [self._slot(f, m, row, self.columns) for m in (self.high, self.low)]
                     if kernel.partial:
-                        place = f.add(f.mul(number, len(found)), q)
-                        partials = f.field("ptr", "%job", JOB["partials"])
-                        target = f.at(partials, f.mul(place, 8 * self.columns))
-                        self._call(f, f"row{row}.part", n, [target, *pair])
+                        self._call(f, f"row{row}.part", n, [self._part_slot(f, number, q), *pair])
                     else:
                         self._call(f, f"row{row}.total", n, [self._row_slot(f, row), *pair])
                 if not kernel.partial:
@@ -196,10 +204,25 @@ class Writer:
 
     def _stage(self, f: Function, s: int, n: Operand) -> None:
         stage: Stage = self.kernel.stages[s]
-        if stage.roots:
-            places = [*stage.places, *((kind, i) for kind, i, _ in stage.sources)]
-            pointers = [self.here[i].get() if kind == "operand" else self._row_slot(f, i) for kind, i in places]
+        if not stage.roots:
+            return
+        pointers = [
+            self.here[i].get() if kind == "operand" else self._row_slot(f, i)
+            for kind, i in (*stage.places, *((kind, i) for kind, i, _ in stage.sources))
+        ]
+        if not self.kernel.row:
             self._call(f, f"stage{s}", n, pointers)
+            return
+        outs = len(stage.roots)
+        sources = variables(stage.sources, lambda kind, i: True)
+        names = {source.name: load_element(f, source, p) for source, p in zip(sources, pointers[outs:])}
+        names |= {f"%p{j}": self._param(f, j) for j in range(len(self.kernel.numbers))}
+        for root, pointer, value in zip(stage.roots, pointers, inline(f, stage.roots, names)):
+            store_element(f, root.dtype, value, pointer, "0")
+
+    def _param(self, f: Function, j: int) -> Value:
+        given = f.field("double", self.params, 8 * j)
+        return f.v(f"fptrunc double {given} to float") if self._param_kind() == "f32" else given
 
     def _range(self, f: Function, part: Value, total: Value) -> tuple[Value, Value]:
         """Return the part of a sweep's blocks or rows that is this unit's."""
@@ -209,33 +232,69 @@ class Writer:
         begin = f.udiv(f.mul(part, total), parts)
         return begin, f.udiv(f.mul(f.add(part, 1), total), parts)
 
-    def _sweep_row(self, f: Function, s: int, part: Value, scratch: list[Value]) -> None:
-        kernel, sweep = self.kernel, self.kernel.sweeps[s]
+    def _sweep_row(self, f: Function, s: int, part: Value, number: Value, scratch: list[Value]) -> None:
+        sweep = self.kernel.sweeps[s]
+        running = [
+            (f.cell("double", reducing.IDENTITY[name]), f.cell("double", "0.0")) for name, _, _ in sweep.reductions
+        ]
         width = self.counts["width"]
-        block: Operand = BLOCK if sweep.reductions else width
-        blocks = f.udiv(f.add(width, BLOCK - 1), BLOCK) if sweep.reductions else "1"
-        begin, end = self._range(f, part, f.mul(self.counts["rows"], blocks))
-        with f.loop(end, begin) as t:
-            row, number = (f.udiv(t, blocks), f.urem(t, blocks)) if sweep.reductions else (t, "0")
-            start = f.mul(number, block)
-            n = f.least(f.sub(width, start), block)
-            flat = f.add(f.mul(row, width), start)
-            pointers = [self._at(f, kind, i, row, start, flat, scratch) for kind, i in self._places(s)]
-            outs = len(sweep.roots)
-            buffers, computed = [], []
-            for _, root, row_value in sweep.reductions:
-                direct = self._direct(root)
-                if direct is None:
-                    computed.append(self._slot(f, self.blocks, row_value, BLOCK))
-                buffers.append(computed[-1] if direct is None else self._at(f, *direct, row, start, flat, scratch))
-            if outs or computed:
-                self._call(f, f"sweep{s}", n, [*pointers[:outs], *computed, *pointers[outs:]])
-            for buffer, (name, root, row_value) in zip(buffers, sweep.reductions):
-                x = f.call("double", f"@{name}.{root.dtype}", f"ptr {buffer}", f"i64 {n}")
-                place = f.space("double", 1)
-                f.store("double", x, place)
-                pair = [self._slot(f, m, row_value, 1) for m in (self.high, self.low)]
-                self._call(f, f"row{row_value}.add", 1, [*pair, *pair, place])
+        if not sweep.reductions:
+            with f.loop(self.counts["rows"]) as row:
+                self._block(f, s, row, "0", width, scratch, running)
+        else:
+            blocks = f.v(f"lshr i64 {f.add(width, BLOCK - 1)}, {BLOCK.bit_length() - 1}")
+            begin, end = self._range(f, part, f.mul(self.counts["rows"], blocks))
+            row, start = f.cell("i64", 0), f.cell("i64", 0)
+            if self.kernel.partial:
+                with f.unless(f.compare("eq", begin, 0)):
+                    row.set(f.udiv(begin, blocks))
+                    start.set(f.mul(f.urem(begin, blocks), BLOCK))
+            with f.loop(end, begin):
+                n = f.least(f.sub(width, start.get()), BLOCK)
+                self._block(f, s, row.get(), start.get(), n, scratch, running)
+                start.set(f.add(start.get(), BLOCK))
+                with f.when(f.compare("sge", start.get(), width)):
+                    start.set(0)
+                    row.set(f.add(row.get(), 1))
+        for q, ((high, low), (name, root, index)) in enumerate(zip(running, sweep.reductions)):
+            dtype = "f64" if self.kernel.partial else root.dtype
+            expression = reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)
+            (value,) = inline(f, [expression], {"%h": high.get(), "%l": low.get()})
+            place = self._part_slot(f, number, q) if self.kernel.partial else self._row_slot(f, index)
+            f.store(STORED[dtype], value, place)
+
+    def _block(
+        self,
+        f: Function,
+        s: int,
+        row: Value,
+        start: Value,
+        n: Value,
+        scratch: list[Value],
+        running: list[tuple[Cell, Cell]],
+    ) -> None:
+        """Compute one block of a sweep along a row, and take its reductions into the running ones."""
+        sweep = self.kernel.sweeps[s]
+        flat = f.add(f.mul(row, self.counts["width"]), start)
+        pointers = [self._at(f, kind, i, row, start, flat, scratch) for kind, i in self._places(s)]
+        outs = len(sweep.roots)
+        buffers, computed = [], []
+        for _, root, index in sweep.reductions:
+            direct = self._direct(root)
+            if direct is None:
+                computed.append(self._slot(f, self.blocks, index, BLOCK))
+            buffers.append(computed[-1] if direct is None else self._at(f, *direct, row, start, flat, scratch))
+        if outs or computed:
+            self._call(f, f"sweep{s}", n, [*pointers[:outs], *computed, *pointers[outs:]])
+        for buffer, (high, low), (name, root, _) in zip(buffers, running, sweep.reductions):
+            x = f.call("double", f"@{name}.{root.dtype}", f"ptr {buffer}", f"i64 {n}")
+            # Sums of float32 blocks lose nothing as doubles that float32 could hold.
+            exact = name == "sum" and root.dtype == "f32"
+            high_, low_, x_ = var("%h", "f64"), var("%l", "f64"), var("%x", "f64")
+            after = [high_ + x_, low_] if exact else list(reducing.accumulate(name, high_, low_, x_))
+            values = inline(f, after, {"%h": high.get(), "%l": low.get(), "%x": x})
+            high.set(values[0])
+            low.set(values[1])
 
     def _direct(self, root: Scalar) -> tuple[str, int] | None:
         """Return the array that holds a reduction's argument as it is, if there is one."""
@@ -282,7 +341,7 @@ class Writer:
         parts = self.counts["parts"]
         units = f.udiv(f.field("i64", "%job", JOB["units"]), parts)
         with f.loop(units) as unit:
-            n, _ = self._unit(f, unit)
+            n = self._unit(f, unit)
             self._clear(f, n, found)
             with f.loop(parts) as part:
                 number = f.add(f.mul(unit, parts), part)

@@ -61,8 +61,30 @@ ARITHMETIC: dict[str, Function] = {
 ARITHMETIC |= {
     name: _formula(name)
     for name in (
-        "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "tanh", "sigmoid", "erf", "erfc", "sin", "cos", "tan",
-        "sinh", "cosh", "asin", "acos", "atan", "atan2", "asinh", "acosh", "atanh", "rsqrt",
+        "exp",
+        "exp2",
+        "expm1",
+        "log",
+        "log2",
+        "log10",
+        "log1p",
+        "tanh",
+        "sigmoid",
+        "erf",
+        "erfc",
+        "sin",
+        "cos",
+        "tan",
+        "sinh",
+        "cosh",
+        "asin",
+        "acos",
+        "atan",
+        "atan2",
+        "asinh",
+        "acosh",
+        "atanh",
+        "rsqrt",
     )  # fmt: skip
 }
 
@@ -181,7 +203,9 @@ def of_function(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Sym
         return where(*args, **kwargs)
     if name in _REDUCTIONS or name == "mean":
         x, axis, keepdims = _reduction_arguments(*args, **kwargs)
-        return symbols.mean(x, axis, keepdims) if name == "mean" else symbols.reduce(_REDUCTIONS[name], x, axis, keepdims)
+        return (
+            symbols.mean(x, axis, keepdims) if name == "mean" else symbols.reduce(_REDUCTIONS[name], x, axis, keepdims)
+        )
     if name == "broadcast_to":
         return symbols.expand(*args, **kwargs)
     if name == "reshape":
