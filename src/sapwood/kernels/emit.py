@@ -213,13 +213,13 @@ def loop_note(module: Module, *facts: str) -> str:
 
 
 __all__ = [
-    "inline",
-    "load_element",
     "BLOCK",
     "SIZES",
     "STORED",
     "Source",
     "define_loop",
+    "inline",
+    "load_element",
     "loop_note",
     "pointwise_loop",
     "scalars_of",

@@ -182,12 +182,18 @@ class _Plan:
                     self.made.append(r)
         if len(inputs) + len(self.made) > MAX_ARRAYS:
             raise Unfusable("too many arrays")
-        self.kernels: list[tuple[Kernel, geometry.Geometry]] = []
-        for i, group in enumerate(groups):
-            self.kernels.append(self._kernel(group, leaves_of(groups, i)))
+        copied = -1
+        while copied < len(self.copied):
+            # A copy that one kernel asks for is what every kernel reads.
+            copied = len(self.copied)
+            self.kernels = [self._kernel(group, leaves_of(groups, i)) for i, group in enumerate(groups)]
 
     def _kernel(self, group: Any, known: set[int]) -> tuple[Kernel, geometry.Geometry]:
-        leaves = [x for x in topological(group.results) if x.op == "input" or id(x) in known]
+
+        def is_leaf(x: Symbol) -> bool:
+            return x.op == "input" or id(x) in known
+
+        leaves = [x for x in topological(group.results, is_leaf) if is_leaf(x)]
         order = geometry.axis_order(group, leaves, self.strides)
         inner = order[-1] if order else None
         for x in (*leaves, *group.results):

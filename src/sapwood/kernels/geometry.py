@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from .emit import SIZES
 from .loops import Kernel
 from .partition import Group
 from .rows import BLOCK, DIMS, GEOMETRY, STRIP
-from .symbols import NUMPY, Axis, Symbol, Unfusable
+from .symbols import Axis, Symbol, Unfusable
 
 WIDE = 8192
 """Columns of a strip where nothing is reduced."""
@@ -36,7 +37,8 @@ def strides_of(x: Symbol, strides: Sequence[int]) -> dict[Axis, int]:
 
 def dense(x: Symbol) -> dict[Axis, int]:
     """Return the strides of a result, which is made in C order."""
-    step, found = NUMPY[x.kind].itemsize, {}
+    found: dict[Axis, int] = {}
+    step: int = SIZES[x.kind]
     for axis in reversed(x.axes):
         if axis is not None:
             found[axis.root()] = step
@@ -49,13 +51,12 @@ def axis_order(group: Group, operands: Sequence[Symbol], strides: Mapping[Symbol
 
     Results decide, being made in C order; where they are small, the largest input does.
     """
-    everything = {a for x in (*operands, *group.results) for a in x.roots()} | group.reduced
     candidates = [*group.results, *operands]
     first = max(candidates, key=lambda x: (len(x.roots()), strides[x] == dense(x)))
     order = sorted(first.roots(), key=lambda a: -abs(strides[first][a]))
     for x in candidates:
         order = [a for a in x.roots() if a not in order] + order
-    return order + [a for a in everything if a not in order]
+    return order
 
 
 def measure(kernel: Kernel, order: Sequence[Axis], strides: Mapping[Symbol, Strides]) -> Geometry:

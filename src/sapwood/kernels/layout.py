@@ -41,10 +41,11 @@ def fields(*names: str, start: int = 0) -> dict[str, int]:
 
 
 ENV = fields(
-    "ndarray", "float", "int", "f32", "f64", "bool",
-    "vectorcall", "tuple", "decref", "malloc", "free", "as_double", "error", "error_clear",
-    "new_array", "set_handler", "pool", "save_thread", "restore_thread", "parallel", "thread_number", "threads_running", "threads",
-)  # fmt: skip
+    *("ndarray", "float", "int", "f32", "f64", "bool"),
+    *("vectorcall", "tuple", "decref", "malloc", "free", "as_double", "error", "error_clear"),
+    *("new_array", "set_handler", "pool", "save_thread", "restore_thread"),
+    *("parallel", "thread_number", "threads_running", "threads"),
+)
 """Addresses that every kernel needs, in one table for the whole process."""
 
 TABLE = fields(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from .emit import Source, work
-from .partition import Group, check_shapes
+from .partition import Group, check_shapes, topological
 from .scalar import Scalar, var
 from .symbols import Symbol, Unfusable
 
@@ -86,25 +86,9 @@ class Kernel:
     def _leaf(self, node: Symbol) -> bool:
         return node.op == "input" or id(node) in self._known
 
-    def _walk(self, roots: Sequence[Symbol], stop: Callable[[Symbol], bool]) -> list[Symbol]:
-        """Return the values below the roots, arguments first, not below those where `stop` holds."""
-        order: list[Symbol] = []
-        done: set[int] = set()
-        stack = [(x, False) for x in reversed(roots)]
-        while stack:
-            node, ready = stack.pop()
-            if ready:
-                order.append(node)
-            elif id(node) not in done:
-                done.add(id(node))
-                stack.append((node, True))
-                if not stop(node):
-                    stack.extend((a, False) for a in reversed(node.args))
-        return order
-
     def _measure(self) -> None:
         """Find the sweep before which each value can be known."""
-        self._order = self._walk(self.outputs, self._leaf)
+        self._order = topological(self.outputs, self._leaf)
         for node in self._order:
             if self._leaf(node) or node.op == "number":
                 self._level[node] = 0
@@ -124,7 +108,7 @@ class Kernel:
     def _scalar(self, node: Symbol, sources: dict[str, tuple[str, int, str]], sweep: int | None) -> Scalar:
         """Return the expression of a value, noting what it reads; in a stage (sweep None) row values are computed."""
         memo: dict[Symbol, Scalar] = {}
-        for x in self._walk([node], lambda n: self._variable(n, sweep) is not None):
+        for x in topological([node], lambda n: self._variable(n, sweep) is not None):
             found = self._variable(x, sweep)
             if found is not None:
                 kind, index = found
@@ -210,7 +194,7 @@ class Kernel:
                     return heavy[n]
                 return False
 
-            for n in self._walk(roots, stop):
+            for n in topological(roots, stop):
                 if heavy.get(n) and n not in self._kept_in:
                     self._kept_in[n] = (seen[n], self._home(n, seen[n], free))
                 if not self._leaf(n):

@@ -6,11 +6,13 @@ Values that later kernels need from earlier ones are the small ones: results of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from .symbols import Axis, Symbol, Unfusable
 
 AxisSet = frozenset[Axis]
+Key = tuple[int, AxisSet]
+"""Reductions of one rank over the same axes; the rank says how many changes of axes lie behind them."""
 
 
 class Group:
@@ -30,8 +32,8 @@ class Group:
             self.results.append(value)
 
 
-def topological(outputs: Sequence[Symbol]) -> list[Symbol]:
-    """Return every value the outputs depend on, arguments first."""
+def topological(outputs: Sequence[Symbol], stop: Callable[[Symbol], bool] | None = None) -> list[Symbol]:
+    """Return every value the outputs depend on, arguments first; nothing below a value where `stop` holds."""
     order: list[Symbol] = []
     done: set[int] = set()
     stack = [(x, False) for x in reversed(outputs)]
@@ -42,7 +44,8 @@ def topological(outputs: Sequence[Symbol]) -> list[Symbol]:
         elif id(node) not in done:
             done.add(id(node))
             stack.append((node, True))
-            stack.extend((a, False) for a in reversed(node.args))
+            if stop is None or not stop(node):
+                stack.extend((a, False) for a in reversed(node.args))
     return order
 
 
@@ -54,27 +57,58 @@ def reduced_by(node: Symbol) -> AxisSet:
 def partition(outputs: Sequence[Symbol]) -> list[Group]:
     """Return groups in the order they must run; every output is among the results of one of them."""
     order = topological(outputs)
-    rank: dict[Symbol, int] = {}
-    groups: dict[tuple[int, AxisSet], Group] = {}
-    behind: dict[Symbol, frozenset[tuple[int, AxisSet]]] = {}
+    behind: dict[Symbol, frozenset[Key]] = {}
+    needs: dict[Key, frozenset[Key]] = {}
     for node in order:
-        found = frozenset().union(*(behind[a] for a in node.args)) if node.args else frozenset()
+        nothing: frozenset[Key] = frozenset()
+        found = nothing.union(*(behind[a] for a in node.args))
         if node.op == "reduce":
             axes = reduced_by(node)
-            rank[node] = max((r if a == axes else r + 1 for r, a in found), default=0)
-            key = (rank[node], axes)
-            groups.setdefault(key, Group(axes))
+            key = max((rank if other == axes else rank + 1 for rank, other in found), default=0), axes
+            needs[key] = needs.get(key, nothing) | (found - {key})
             found |= {key}
         behind[node] = found
-    sequence = sorted(groups, key=lambda key: key[0])
-    place = {key: i for i, key in enumerate(sequence)}
+    sequence, merged = _sequence(needs)
+    groups = [Group(key[1]) for key in sequence]
+    place = {key: sequence.index(merged[key]) for key in needs}
     last = {node: max((place[k] for k in behind[node]), default=-1) for node in order}
-    result = [groups[key] for key in sequence]
-    _assign(outputs, last, result)
-    for h in range(len(result) - 1, -1, -1):
-        for root in list(result[h].results):
-            _cut(root, h, last, result, sequence)
-    return [g for g in result if g.results]
+    _assign(outputs, last, groups)
+    for h in range(len(groups) - 1, -1, -1):
+        for root in list(groups[h].results):
+            _cut(root, h, last, groups)
+    return [g for g in groups if g.results]
+
+
+def _sequence(needs: dict[Key, frozenset[Key]]) -> tuple[list[Key], dict[Key, Key]]:
+    """Return the groups in order, and into which one each has gone: those over the same axes join where they can."""
+    merged = {key: key for key in needs}
+    for early in sorted(needs, key=lambda k: k[0]):
+        for late in sorted(needs, key=lambda k: k[0]):
+            if early[1] == late[1] and early[0] < late[0] and merged[early] == early:
+                trial = {k: late if m == early else m for k, m in merged.items()}
+                if _sorted(needs, trial) is not None:
+                    merged = trial
+    order = _sorted(needs, merged)
+    assert order is not None, "unmerged groups are ordered by their ranks"
+    return order, merged
+
+
+def _sorted(needs: dict[Key, frozenset[Key]], merged: dict[Key, Key]) -> list[Key] | None:
+    """Return the merged groups, each after those it needs, or None if that is impossible."""
+    left: dict[Key, set[Key]] = {}
+    for key, wanted in needs.items():
+        left.setdefault(merged[key], set()).update(merged[w] for w in wanted)
+    for key, wanted_now in left.items():
+        wanted_now.discard(key)
+    order: list[Key] = []
+    while left:
+        ready = [key for key, wanted_now in left.items() if not wanted_now.intersection(left)]
+        if not ready:
+            return None
+        order += ready
+        for key in ready:
+            del left[key]
+    return order
 
 
 def _assign(outputs: Sequence[Symbol], last: dict[Symbol, int], groups: list[Group]) -> None:
@@ -92,9 +126,7 @@ def _assign(outputs: Sequence[Symbol], last: dict[Symbol, int], groups: list[Gro
         groups.append(group)
 
 
-def _cut(
-    root: Symbol, h: int, last: dict[Symbol, int], groups: list[Group], sequence: list[tuple[int, AxisSet]]
-) -> None:
+def _cut(root: Symbol, h: int, last: dict[Symbol, int], groups: list[Group]) -> None:
     """Store, in earlier groups, the small values that a result of group h is made of."""
     stack, done = list(root.args), {id(root)}
     while stack:

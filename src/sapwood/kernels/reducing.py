@@ -1,8 +1,8 @@
 """Reductions of a block of contiguous elements to one, in an order that no compiler and no processor chooses.
 
-Every block is added up in 32 lanes (16 of float64), the lanes as a tree. Sums of blocks are added as doubles, for float64
-with the rounding errors of the additions added up beside them. So a sum is the same for any vector width and any number of
-threads, and its error does not grow with its length.
+Every block is added up in 32 lanes (16 of float64), the lanes as a tree. Sums of blocks are added as doubles, for
+float64 with the rounding errors of the additions added up beside them. So a sum is the same for any vector width and
+any number of threads, and its error does not grow with its length.
 """
 
 from __future__ import annotations

@@ -244,18 +244,18 @@ class Writer:
         else:
             blocks = f.v(f"lshr i64 {f.add(width, BLOCK - 1)}, {BLOCK.bit_length() - 1}")
             begin, end = self._range(f, part, f.mul(self.counts["rows"], blocks))
-            row, start = f.cell("i64", 0), f.cell("i64", 0)
+            at, start = f.cell("i64", 0), f.cell("i64", 0)
             if self.kernel.partial:
                 with f.unless(f.compare("eq", begin, 0)):
-                    row.set(f.udiv(begin, blocks))
+                    at.set(f.udiv(begin, blocks))
                     start.set(f.mul(f.urem(begin, blocks), BLOCK))
             with f.loop(end, begin):
                 n = f.least(f.sub(width, start.get()), BLOCK)
-                self._block(f, s, row.get(), start.get(), n, scratch, running)
+                self._block(f, s, at.get(), start.get(), n, scratch, running)
                 start.set(f.add(start.get(), BLOCK))
                 with f.when(f.compare("sge", start.get(), width)):
                     start.set(0)
-                    row.set(f.add(row.get(), 1))
+                    at.set(f.add(at.get(), 1))
         for q, ((high, low), (name, root, index)) in enumerate(zip(running, sweep.reductions)):
             dtype = "f64" if self.kernel.partial else root.dtype
             expression = reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)
@@ -320,7 +320,7 @@ class Writer:
         return f.at(at, f.mul(start, SIZES[kernel.kinds[index]])) if kernel.inner[index] else at
 
     def _sweep_columns(self, f: Function, s: int, part: Value, n: Value, scratch: list[Value]) -> None:
-        kernel, sweep = self.kernel, self.kernel.sweeps[s]
+        sweep = self.kernel.sweeps[s]
         begin, end = self._range(f, part, self.counts["rows"])
         sums = [self._slot(f, self.blocks, row, STRIP) for _, _, row in sweep.reductions]
         with f.loop(end, begin, TOGETHER) as first:
@@ -329,9 +329,9 @@ class Writer:
                 pointers = [self._at(f, kind, i, row, "0", flat, scratch) for kind, i in self._places(s)]
                 outs = len(sweep.roots)
                 self._call(f, f"sweep{s}", n, [*pointers[:outs], *sums, *pointers[outs:], *sums])
-            for block, (_, _, row) in zip(sums, sweep.reductions):
-                pair = [self._slot(f, m, row, STRIP) for m in (self.high, self.low)]
-                self._call(f, f"row{row}.flush", n, [*pair, block, *pair, block])
+            for block, (_, _, index) in zip(sums, sweep.reductions):
+                pair = [self._slot(f, m, index, STRIP) for m in (self.high, self.low)]
+                self._call(f, f"row{index}.flush", n, [*pair, block, *pair, block])
 
     def _finish(self, f: Function) -> None:
         """Add up the parts of every unit, and compute what follows."""

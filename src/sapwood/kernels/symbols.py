@@ -1,9 +1,9 @@
 """Symbols: operands that write down what a formula does to whole arrays.
 
-A formula written with operators, with ops, or with NumPy's functions runs on Symbols as it runs on arrays. What comes out
-is a graph of three kinds of values: inputs, pointwise functions, and reductions. Every dimension longer than one is an
-*axis*; broadcasting makes axes of two operands the same axis, so reshapes that only add or remove dimensions of size 1,
-transpositions and expansions leave no trace in the graph.
+A formula written with operators, with ops, or with NumPy's functions runs on Symbols as it runs on arrays. What comes
+out is a graph of three kinds of values: inputs, pointwise functions, and reductions. Every dimension longer than one is
+an *axis*; broadcasting makes axes of two operands the same axis, so reshapes that only add or remove dimensions of size
+1, transpositions and expansions leave no trace in the graph.
 
 Whatever else a formula does raises `Unfusable`, and the caller runs it on arrays instead.
 """
@@ -20,7 +20,7 @@ from .scalar import Scalar
 
 DTYPES = {"f": "f32", "d": "f64", "?": "i1"}
 """Dtypes a kernel takes, by NumPy's characters."""
-NUMPY = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "i1": np.dtype("?")}
+NUMPY: dict[str, np.dtype[Any]] = {"f32": np.dtype("f4"), "f64": np.dtype("f8"), "i1": np.dtype("?")}
 
 
 class Unfusable(Exception):
@@ -98,6 +98,16 @@ class Symbol:
 
     def __len__(self) -> int:
         return self.shape[0]
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise Unfusable(f"the attribute {name}")
+
+    def _refuse(self, *args: Any) -> Any:
+        raise Unfusable("a selection, a product of matrices, or the value of an element")
+
+    __getitem__ = __matmul__ = __rmatmul__ = __iter__ = __float__ = __int__ = __index__ = _refuse
 
     @classmethod
     def __sapwood_op__(cls, op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -231,7 +241,7 @@ def reshape(x: Symbol, shape: Sequence[int]) -> Symbol:
 
 def expand(x: Symbol, shape: Sequence[int]) -> Symbol:
     """Return a value repeated along new dimensions and along those of size 1."""
-    axes: list[Axis | None] = [None] * (len(shape) - x.ndim) + list(x.axes)
+    axes: list[Axis | None] = [*([None] * (len(shape) - x.ndim)), *x.axes]
     for d, n in enumerate(shape):
         if n not in (1, -1) and axes[d] is None:
             axes[d] = Axis(int(n))

@@ -85,7 +85,11 @@ ARITHMETIC |= {
         "acosh",
         "atanh",
         "rsqrt",
-    )  # fmt: skip
+        "silu",
+        "mish",
+        "hardswish",
+        "logsigmoid",
+    )
 }
 
 COMPARISONS: dict[str, Function] = {
@@ -176,12 +180,11 @@ def where(condition: Any, a: Any, b: Any) -> Symbol:
 
 def power(x: Any, y: Any) -> Symbol:
     """Return x to the power y; small whole and half powers are multiplications and roots, as in NumPy."""
-    if type(y) in (int, float):
-        if y in _POWERS:
-            (operand,) = _operands("pow", (x,))
-            if operand.kind == "i1":
-                raise Unfusable("a power of bools")
-            return symbols.point(_POWERS[y], (operand,), operand.kind)
+    if type(y) in (int, float) and y in _POWERS:
+        (operand,) = _operands("pow", (x,))
+        if operand.kind == "i1":
+            raise Unfusable("a power of bools")
+        return symbols.point(_POWERS[y], (operand,), operand.kind)
     operands = _operands("pow", (x, y))
     return symbols.point(_formula("pow"), operands, operands[0].kind)
 
@@ -279,6 +282,13 @@ def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     named = {n: given[n] for n, _, keyword in op.params if n in given and keyword}
     positional = [given[n] for n, _, keyword in op.params if n in given and not keyword]
     return op.formula(*inputs, *positional, **named)
+
+
+def _gelu(x: Symbol, approximate: str = "none") -> Symbol:
+    return symbols.point(_formula("gelu" if approximate == "none" else "gelu_tanh"), (x,), x.kind)
+
+
+OPS["gelu"] = _gelu
 
 
 def _operator(name: str, *, reflected: bool = False) -> Callable[..., Symbol]:
