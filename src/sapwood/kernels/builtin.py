@@ -81,6 +81,8 @@ def runtime() -> dict[str, int]:
     Raises:
         MissingError: there are no builtins here; the text says why.
     """
+    from . import multi
+
     reason = why_not()
     if reason is not None:
         raise MissingError(f"kernels: {reason}")
@@ -95,7 +97,8 @@ def runtime() -> dict[str, int]:
     front.define(module)
     broadcast.define(module)
     plan.define(module)
-    return engine.load(module.text(), ["front", "run_plan", *memory.NAMES, "launch"], level=1)
+    multi.define(module)
+    return engine.load(module.text(), ["front", "run_plan", "run_update", *memory.NAMES, "launch"], level=1)
 
 
 @functools.cache
@@ -112,7 +115,8 @@ def environment() -> Any:
     values |= {name: _function(symbol) for name, symbol in _PYTHON_API.items()}
     dtypes = {name: np.dtype(word) for name, word in (("f32", "f4"), ("f64", "f8"), ("bool", "?"))}
     values |= {name: id(dtype) for name, dtype in dtypes.items()}
-    values |= {"ndarray": id(np.ndarray), "float": id(float), "int": id(int)}
+    values |= {"ndarray": id(np.ndarray), "float": id(float), "int": id(int), "list": id(list)}
+    values |= {"tuple_type": id(tuple), "true": id(True), "false": id(False)}
     values |= threads.addresses() | {"threads": threads.count_address()}
     pool = memory.handler(found, values["set_handler"])
     values["pool"] = 0 if pool is None else id(pool)

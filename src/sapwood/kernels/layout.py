@@ -18,6 +18,7 @@ FLOAT_VALUE = 16
 BYTES_DATA = bytes.__basicsize__ - 1
 TUPLE_SIZE = 16
 TUPLE_ITEMS = 24
+LIST_ITEMS = 24
 
 # PyArrayObject_fields, numpy/ndarraytypes.h.
 DATA = 16
@@ -41,7 +42,7 @@ def fields(*names: str, start: int = 0) -> dict[str, int]:
 
 
 ENV = fields(
-    *("ndarray", "float", "int", "f32", "f64", "bool"),
+    *("ndarray", "float", "int", "list", "tuple_type", "true", "false", "f32", "f64", "bool"),
     *("vectorcall", "tuple", "decref", "malloc", "free", "as_double", "error", "error_clear"),
     *("new_array", "set_handler", "pool", "save_thread", "restore_thread"),
     *("parallel", "thread_number", "threads_running", "threads"),
@@ -94,11 +95,13 @@ def probe() -> str | None:
         )
         if not same:
             return f"NumPy {np.__version__} lays its arrays out in an unknown way"
-    number, items = 1.5, (2.5, "x")
+    number, items, several = 1.5, (2.5, "x"), [3.5, "y", "z"]
     if (
         ctypes.c_double.from_address(id(number) + FLOAT_VALUE).value != number
         or ctypes.c_ssize_t.from_address(id(items) + TUPLE_SIZE).value != 2
         or ctypes.c_ssize_t.from_address(id(items) + TUPLE_ITEMS).value != id(items[0])
+        or ctypes.c_ssize_t.from_address(id(several) + TUPLE_SIZE).value != 3
+        or _word(_word(id(several) + LIST_ITEMS)) != id(several[0])
         or ctypes.string_at(id(b"sapwood") + BYTES_DATA, 7) != b"sapwood"
     ):
         return f"Python {sys.version.split()[0]} lays its objects out in an unknown way"
@@ -116,6 +119,7 @@ __all__ = [
     "FLAGS",
     "FLOAT_VALUE",
     "JOB",
+    "LIST_ITEMS",
     "JOB_BYTES",
     "MAX_DIMS",
     "MAX_OPERANDS",
