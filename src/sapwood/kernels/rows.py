@@ -75,7 +75,7 @@ class Writer:
         roots = list(sweep.roots)
         for q, (name, root, _) in enumerate(sweep.reductions):
             if self.kernel.row:
-                if self._direct(root) is None:
+                if self._direct(s, root) is None:
                     roots.append(root)
             else:
                 have = var(f"%acc{q}", root.dtype)
@@ -280,7 +280,7 @@ class Writer:
         outs = len(sweep.roots)
         buffers, computed = [], []
         for _, root, index in sweep.reductions:
-            direct = self._direct(root)
+            direct = self._direct(s, root)
             if direct is None:
                 computed.append(self._slot(f, self.blocks, index, BLOCK))
             buffers.append(computed[-1] if direct is None else self._at(f, *direct, row, start, flat, scratch))
@@ -296,8 +296,11 @@ class Writer:
             high.set(values[0])
             low.set(values[1])
 
-    def _direct(self, root: Scalar) -> tuple[str, int] | None:
-        """Return the array that holds a reduction's argument as it is, if there is one."""
+    def _direct(self, s: int, root: Scalar) -> tuple[str, int] | None:
+        """Return the array that holds a reduction's argument when the sweep's loop has run, if there is one."""
+        for stored, place in zip(self.kernel.sweeps[s].roots, self.kernel.sweeps[s].places):
+            if stored is root:
+                return place
         for k, kind in enumerate(self.kernel.kinds):
             if root is var(f"%o{k}", kind) and self.kernel.inner[k]:
                 return "operand", k
