@@ -1,8 +1,8 @@
 """Circular functions and their inverses, as Scalars of f32 or f64.
 
-The nearest multiple of pi/2 is subtracted, and one of two polynomials taken, or their quotient. Up to `LIMIT` the multiple
-is subtracted in three pieces (Cody and Waite); beyond, 1/pi is multiplied as a long integer (Payne and Hanek), which is
-right for every number but costs ten times as much, so it is marked as `rare`.
+The nearest multiple of pi/2 is subtracted, and one of two polynomials taken. Up to `LIMIT` the multiple is subtracted
+in three pieces (Cody and Waite); beyond, 1/pi is multiplied as a long integer (Payne and Hanek), which is right for
+every number but costs ten times as much, so it is marked as `rare`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from . import coefficients as table
-from .machine import INF, format_of, polynomial, sign_of, with_sign
+from .machine import INF, format_of, polynomial, sign_of, two_sum, with_sign
 from .reduction import turns
 from .scalar import Scalar, bitcast, const, copysign, fabs, fma, rare, select, sqrt
 
@@ -23,20 +23,21 @@ LIMIT = {"f32": 1e5, "f64": 1e9}
 def _reduced(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """Return (r, low, q): x = k·pi/2 + r + low with |r| <= pi/4, and k's last binary digits in those of the integer q.
 
-    x must not be negative; `low` is what rounding r lost, 0 where that does not matter.
+    x must not be negative; `low` is what rounding r lost.
     """
     f = format_of(x)
     t = fma(x, 2 / math.pi, f.magic)
     n = t - f.magic
     high, middle, least = table.HALF_PI[x.dtype]
+    # The first difference is exact.
     first = fma(n, -high, x)
-    r = fma(n, -least, fma(n, -middle, first))
-    # Exact where the first difference is no more than twice the last; a small r has its digits anyway.
-    low = fma(n, -least, fma(n, -middle, first - r))
-    low = select(fabs(r) > 0.25, low, 0.0)
+    piece = n * -middle
+    near, lost = two_sum(first, piece)
+    lost = fma(n, -least, lost + fma(n, -middle, -piece))
+    r = near + lost
     far = x > LIMIT[x.dtype]
     wide, wide_low, quadrant = turns(x)
-    return rare(far, wide, r), rare(far, wide_low, low), rare(far, quadrant, bitcast(t, f.bits))
+    return rare(far, wide, r), rare(far, wide_low, (near - r) + lost), rare(far, quadrant, bitcast(t, f.bits))
 
 
 def _wave(x: Scalar, ahead: int) -> Scalar:

@@ -26,14 +26,26 @@ from .scalar import (
 )
 
 __all__ = [
-    "acosh", "asinh", "atanh", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "pow", "rsqrt",
-    "sigmoid", "sinh", "tanh",
+    "acosh",
+    "asinh",
+    "atanh",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "pow",
+    "rsqrt",
+    "sigmoid",
+    "sinh",
+    "tanh",
 ]  # fmt: skip
 
 # Beyond these e^x is 0 or infinite, also after a division by two.
 EXP_RANGE = {"f32": (-104.0, 90.0), "f64": (-746.0, 711.0)}
-# Beyond this a·e^-a is 0.
-PRODUCT_HIGH = {"f32": 110.0, "f64": 760.0}
 EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 # Below e^x - 1 is -1; above it is infinite.
 EXPM1_RANGE = {"f32": (-18.0, 88.8), "f64": (-38.0, 709.9)}
@@ -146,13 +158,6 @@ def exp_negative(a: Scalar) -> Scalar:
     return p * first * second
 
 
-def exp_negative_times(a: Scalar, x: Scalar) -> tuple[Scalar, Scalar]:
-    """Return (e^-a, x·e^-a) for a >= 0, the second also where only the first is denormal; x must not be large."""
-    r, first, second = reduced_exp(-select(a > PRODUCT_HIGH[a.dtype], PRODUCT_HIGH[a.dtype], a))
-    e, low = exp_sum(r)
-    return e * first * second, fma(x, e, x * low) * first * second
-
-
 def _half_exp(a: Scalar) -> Scalar:
     """e^a / 2 for a >= 0."""
     _, high = EXP_RANGE[a.dtype]
@@ -211,8 +216,8 @@ def log_tail(f: Scalar) -> Scalar:
 
 def _where_finite(x: Scalar, y: Scalar) -> Scalar:
     """Return y, a logarithm of x; what it is at zero, below, at infinity and of NaN."""
-    special = select(x == 0, -INF, select(x > 0, x, NAN))
-    return select((x > 0) & (x < INF), y, special)
+    special = select(x == 0, -INF, const(NAN, x.dtype))
+    return select(x > 0, select(x < INF, y, x), special)
 
 
 def log(x: Scalar) -> Scalar:
@@ -242,13 +247,16 @@ def log10(x: Scalar) -> Scalar:
     return _where_finite(x, fma(e, two, fma(f, high, fma(log_tail(f), high, fma(f, low, e * rest)))))
 
 
-def log1p_finite(x: Scalar) -> Scalar:
-    """log(1 + x) for -1 < x < infinity; the sign of zero is lost."""
+def log1p_finite(x: Scalar, low: Scalar | None = None) -> Scalar:
+    """log(1 + x + low) for -1 < x < infinity and a very small `low`; the sign of zero is lost."""
     f = format_of(x)
     u = x + 1.0
     field, e, m = _fields(u)
     # What rounding 1 + x lost, scaled as u was; twice that power of two, which the largest exponent still has.
-    lost = (x - (u - 1.0)) * bitcast(2 * f.one + (1 << f.digits) - field, f.name)
+    lost = x - (u - 1.0)
+    if low is not None:
+        lost = lost + low
+    lost = lost * bitcast(2 * f.one + (1 << f.digits) - field, f.name)
     fraction = fma(lost, 0.5, m - 1.0)
     return _joined(e - f.bias, fraction, log_tail(fraction))
 
@@ -295,7 +303,10 @@ def acosh(x: Scalar) -> Scalar:
 def atanh(x: Scalar) -> Scalar:
     """The inverse hyperbolic tangent; infinite at ±1, NaN beyond."""
     a = fabs(x)
-    y = 0.5 * log1p_finite((a + a) / (1.0 - a))
+    d = 1.0 - a
+    inverse = 1.0 / d
+    q = (a + a) * inverse
+    y = 0.5 * log1p_finite(q, inverse * fma(-q, (1.0 - d) - a, fma(-q, d, a + a)))
     return copysign(select(a < 1.0, y, select(a == 1.0, INF, const(NAN, x.dtype))), x)
 
 
