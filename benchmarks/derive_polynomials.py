@@ -181,7 +181,7 @@ def tables() -> Any:
         lambda z: (cos(sqrt(z)) - 1 + z / 2) / z**2, lambda z: z**2 / cos(sqrt(z)), TINY, Q**2, 2, 5,
     )  # fmt: skip
     yield ("TAN", "tan(r) = r + r³ p(r²), |r| <= pi/4", *odd(mp.tan), TINY, Q**2, 6, 13)
-    yield ("ATAN", "atan(t) = t + t³ p(t²), |t| <= sqrt(2) - 1", *odd(mp.atan), TINY, F1**2, 4, 11)
+    yield ("ATAN", "atan(t) = t + t³ p(t²), |t| <= 1/2", *odd(mp.atan), TINY, mpf("0.25"), 5, 12)
     yield ("ASIN", "asin(x) = x + x³ p(x²), |x| <= 1/2", *odd(mp.asin), TINY, mpf("0.25"), 4, 12)
     yield (
         "ERF", "erf(x) = x + x p(x²), |x| <= 1",
@@ -192,6 +192,11 @@ def tables() -> Any:
         yield (
             "ERFCX", "(x + 3) exp(x²) erfc(x) = p((x - 3)/(x + 3)), x >= 0 as long as erfc(x) > 0",
             g, lambda t: 1 / g(t), -mpf(1), (end - 3) / (end + 3), low, high,
+        )  # fmt: skip
+    for low, high, end in ((4, None, mpf(4)), (None, 11, mpf(6))):
+        yield (
+            "ERF_TAIL", "(x + 3) exp(x²) (1 - erf(x)) = p((x - 3)/(x + 3)), x >= 1 as long as erf(x) < 1",
+            g, lambda t: erfc(3 * (1 + t) / (1 - t)) / g(t), -mpf("0.5"), (end - 3) / (end + 3), low, high,
         )  # fmt: skip
     for low, high, end in ((9, None, mpf("10.3")), (None, 22, mpf("27.4"))):
         yield (

@@ -68,9 +68,12 @@ def tan(x: Scalar) -> Scalar:
     r, low, q = _reduced(fabs(x))
     z = r * r
     # The slope of the tangent, for what rounding r lost: 1 + tan²(r), roughly.
-    t = r + fma(z * r, polynomial(table.TAN[x.dtype], z), low * fma(z, 1.5, 1.0))
-    straight = (q & 1) == 0
-    y = select(straight, t, -1.0) / select(straight, 1.0, t)
+    tail = fma(z * r, polynomial(table.TAN[x.dtype], z), low * fma(z, 1.5, 1.0))
+    t = r + tail
+    # -1/t, put right by what is left of 1 when t with what it lost is multiplied by it.
+    inverse = -1.0 / t
+    rest = fma(inverse, t, 1.0) + inverse * ((r - t) + tail)
+    y = select((q & 1) == 0, t, fma(inverse, rest, inverse))
     return with_sign(y, sign_of(x))
 
 
@@ -78,7 +81,7 @@ def _atan_of_quotient(small: Scalar, large: Scalar) -> Scalar:
     """atan(small / large) for 0 <= small <= large, large > 0 and finite."""
     high, low, _ = table.PI[small.dtype]
     # atan(q) = pi/4 + atan((q - 1)/(q + 1)).
-    upper = small > large * (math.sqrt(2) - 1)
+    upper = small > large * 0.5
     t = select(upper, small - large, small) / select(upper, small + large, large)
     z = t * t
     tail = z * t * polynomial(table.ATAN[small.dtype], z)
@@ -89,9 +92,8 @@ def atan(x: Scalar) -> Scalar:
     """The angle between -pi/2 and pi/2 whose tangent is x."""
     high, low, _ = table.PI[x.dtype]
     a = fabs(x)
-    root = math.sqrt(2) - 1
-    middle = a > root
-    outer = a > root + 2
+    middle = a > 0.5
+    outer = a > 2.0
     t = select(outer, -1.0, select(middle, a - 1.0, a)) / select(outer, a, select(middle, a + 1.0, 1.0))
     z = t * t
     tail = z * t * polynomial(table.ATAN[x.dtype], z)
@@ -130,7 +132,10 @@ def asin(x: Scalar) -> Scalar:
     """The angle between -pi/2 and pi/2 whose sine is x; NaN beyond ±1."""
     high, low, _ = table.HALF_PI[x.dtype]
     outer, s, p = _asin_parts(fabs(x))
-    return copysign(select(outer, fma(-2.0, s, high) + fma(-2.0, p, low), s + p), x)
+    # pi/2 - 2 s and what its rounding loses.
+    rest = fma(-2.0, s, high)
+    lost = fma(-2.0, s, high - rest)
+    return copysign(select(outer, rest + (lost + fma(-2.0, p, low)), s + p), x)
 
 
 def acos(x: Scalar) -> Scalar:

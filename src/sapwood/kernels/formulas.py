@@ -90,7 +90,7 @@ def silu(x: Scalar) -> Scalar:
     return _weighted(x, a, *exp_sum(r), first, second)
 
 
-def _weighted(x: Scalar, a: Scalar, e: Scalar, low: Scalar, first: Scalar, second: Scalar) -> Scalar:
+def _weighted(x: Scalar, a: Scalar, e: Scalar, low: Scalar, first: Scalar, second: float) -> Scalar:
     """x / (1 + E) above zero, x·E / (1 + E) below, with E = (e + low)·first·second <= 1.
 
     `a` is |x|, but no larger than where the result is 0 below zero. The last rounding is the only one that counts.

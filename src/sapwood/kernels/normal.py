@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from . import coefficients as table
 from .coefficients import Table
-from .exponential import exp_sum, reduced_exp, scaled_exp
+from .exponential import exp_reduced, exp_sum, reduced_exp
 from .machine import polynomial, product
 from .scalar import Scalar, copysign, fabs, fma, select
 
@@ -31,15 +31,15 @@ def erf(x: Scalar) -> Scalar:
     a = fabs(x)
     b = select(a > ERF_HIGH[x.dtype], ERF_HIGH[x.dtype], a)
     # Its complement is at most 0.16 here: two digits fewer are enough.
-    p, first, second = scaled_exp(-(b * b))
+    r, first, second = reduced_exp(-(b * b))
     d = 1.0 / (b + 3.0)
-    rest = p * first * second * (d * polynomial(table.ERFCX[x.dtype], fma(-6.0, d, 1.0)))
+    rest = exp_reduced(r) * first * second * (d * polynomial(table.ERF_TAIL[x.dtype], fma(-6.0, d, 1.0)))
     return copysign(select(a > 1.0, 1.0 - rest, _small_erf(a)), x)
 
 
 def _tail(
     a: Scalar, square: Scalar, lost: Scalar, shift: tuple[float, float], coefficients: Table
-) -> tuple[Scalar, Scalar, Scalar, Scalar]:
+) -> tuple[Scalar, Scalar, Scalar, float]:
     """Return (y, low, b, c): (y + low)·b·c = e^-(square + lost) · p(t) / (a + shift), t = (a - shift)/(a + shift).
 
     b and c are powers of two. Every rounding that matters is followed by one that computes what was lost.
