@@ -2,10 +2,11 @@
 
     python benchmarks/maths_ulp.py [NAME …] [--all] [--points N] [--no-time]
 
-float32: a sample of all 2^32 numbers (`--all`: every one of them, a few minutes a function), against NumPy and SciPy in
+float32: a sample of all 2^32 numbers (`--all`: every one of them, many minutes a function), against NumPy and SciPy in
 double. float64: random numbers of every size and dense ones where the function changes, against mpmath. An error counts
 in units of the last place of the true result; a wrong NaN, infinity or zero sign counts as infinite.
-Times are those of one thread on 16 k elements in cache: per element, the best of many runs.
+Times are those of one thread on 4 k elements in cache: per element, the best of many runs; beside them that of twenty
+dependent multiply-adds, as a measure of the machine.
 """
 
 from __future__ import annotations
@@ -14,197 +15,60 @@ import argparse
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mpmath
 import numpy as np
-import scipy.special
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "kernels"))
+from exact import FUNCTIONS, KINDS, operands, truth, ulps
 from plain_loop import Loop
 
 from sapwood.kernels import formulas
-
-mpmath.mp.prec = 160
-mpf = mpmath.mpf
-DIGITS = {"f32": 23, "f64": 52}
-SMALLEST = {"f32": -149, "f64": -1074}
-KINDS = {"f32": np.float32, "f64": np.float64}
-
-
-def _positive(x: Any, f: Callable[[Any], Any]) -> Any:
-    return f(x) if x > 0 else mpf("-inf") if x == 0 else mpmath.nan
-
-
-def _log1pexp(x: Any) -> Any:
-    return np.where(x > 40, x + np.exp(-x), np.log1p(np.exp(np.minimum(x, 41))))
-
-
-# Name: (reference in double for float32, reference in mpmath for float64, intervals of dense points).
-FUNCTIONS: dict[str, tuple[Callable[..., Any], Callable[..., Any], tuple[tuple[float, float], ...]]] = {
-    "exp": (np.exp, mpmath.exp, ((-750, 712), (-1, 1))),
-    "exp2": (np.exp2, lambda x: mpf(2) ** x, ((-1080, 1025), (-1, 1))),
-    "expm1": (np.expm1, mpmath.expm1, ((-40, 712), (-1.5, 1.5))),
-    "log": (np.log, lambda x: _positive(x, mpmath.log), ((0, 4), (0.99, 1.01), (0, 1e-307))),
-    "log2": (np.log2, lambda x: _positive(x, lambda v: mpmath.log(v, 2)), ((0, 4), (0.99, 1.01), (0, 1e-307))),
-    "log10": (np.log10, lambda x: _positive(x, mpmath.log10), ((0, 4), (0.99, 1.01), (0, 1e-307))),
-    "log1p": (np.log1p, lambda x: _positive(1 + x, lambda v: mpmath.log1p(x)), ((-1, 3), (-0.1, 0.1), (0, 1e18))),
-    "tanh": (np.tanh, mpmath.tanh, ((-22, 22), (-1, 1))),
-    "sigmoid": (lambda x: np.where(x < 0, np.exp(np.minimum(x, 0)), 1) / (1 + np.exp(-np.abs(x))),
-                lambda x: 1 / (1 + mpmath.exp(-x)), ((-750, 40), (-2, 2))),
-    "sinh": (np.sinh, mpmath.sinh, ((-712, 712), (-2, 2))),
-    "cosh": (np.cosh, mpmath.cosh, ((-712, 712), (-2, 2))),
-    "asinh": (np.arcsinh, mpmath.asinh, ((-4, 4), (-1e9, 1e9))),
-    "acosh": (np.arccosh, lambda x: mpmath.acosh(x) if x >= 1 else mpmath.nan, ((1, 4), (1, 1.001), (1, 1e9))),
-    "atanh": (np.arctanh, lambda x: mpmath.nan if abs(x) > 1 else mpmath.atanh(x) if abs(x) < 1 else x * mpf("inf"),
-              ((-1, 1), (-0.1, 0.1))),
-    "rsqrt": (lambda x: np.where(x == 0, 1 / x, x**-0.5), lambda x: x**-0.5 if x > 0 else 1 / x if 0 else mpmath.nan,
-              ((0, 4),)),
-    "sin": (np.sin, mpmath.sin, ((-4, 4), (-1e4, 1e4), (-1e10, 1e10))),
-    "cos": (np.cos, mpmath.cos, ((-4, 4), (-1e4, 1e4), (-1e10, 1e10))),
-    "tan": (np.tan, mpmath.tan, ((-4, 4), (-1e4, 1e4), (-1e10, 1e10))),
-    "asin": (np.arcsin, lambda x: mpmath.asin(x) if abs(x) <= 1 else mpmath.nan, ((-1, 1), (-0.01, 0.01))),
-    "acos": (np.arccos, lambda x: mpmath.acos(x) if abs(x) <= 1 else mpmath.nan, ((-1, 1), (0.999, 1))),
-    "atan": (np.arctan, mpmath.atan, ((-4, 4), (-1000, 1000))),
-    "erf": (scipy.special.erf, mpmath.erf, ((-6, 6), (-1.1, 1.1))),
-    "erfc": (scipy.special.erfc, mpmath.erfc, ((-6, 27.5), (-1, 1))),
-    "gelu": (lambda x: x * scipy.special.ndtr(x), lambda x: x * mpmath.erfc(-x / mpmath.sqrt(2)) / 2,
-             ((-39, 10), (-1, 1))),
-    "gelu_tanh": (lambda x: x * scipy.special.expit(2 * np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)),
-                  lambda x: x / (1 + mpmath.exp(-2 * mpmath.sqrt(2 / mpmath.pi) * (x + mpf("0.044715") * x**3))),
-                  ((-30, 10), (-1, 1))),
-    "silu": (lambda x: x * scipy.special.expit(x), lambda x: x / (1 + mpmath.exp(-x)), ((-760, 40), (-2, 2))),
-    "softplus": (lambda x: np.where(x > 20, x, _log1pexp(x)),
-                 lambda x: x if x > 20 else mpmath.log1p(mpmath.exp(x)), ((-750, 40), (-2, 2))),
-    "logsigmoid": (lambda x: 0 - _log1pexp(-x), lambda x: -mpmath.log1p(mpmath.exp(-x)), ((-40, 750), (-2, 2))),
-    "elu": (lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))), lambda x: x if x > 0 else mpmath.expm1(x),
-            ((-40, 4),)),
-    "mish": (lambda x: x * np.tanh(_log1pexp(x)), lambda x: x * mpmath.tanh(mpmath.log1p(mpmath.exp(x))),
-             ((-750, 40), (-2, 2))),
-    "hardswish": (lambda x: x * (np.clip(x + 3, 0, 6) / 6), lambda x: x * min(max(x + 3, 0), 6) / 6, ((-4, 4),)),
-    "pow": (np.power, lambda x, y: x**y, ()),
-    "atan2": (np.arctan2, mpmath.atan2, ()),
-}  # fmt: skip
-
-
-def ulps(got: Any, exact: Any, dtype: str) -> Any:
-    """Return errors in units in the last place of `exact`, which has more digits than `got`."""
-    with np.errstate(all="ignore"):
-        exponent = np.frexp(exact)[1] - 1
-        unit = np.ldexp(np.ones_like(exact), np.maximum(exponent - DIGITS[dtype], SMALLEST[dtype]).astype(int))
-        error = np.abs(got.astype(exact.dtype) - exact) / unit
-        rounded = exact.astype(got.dtype)
-    # One unit beyond the largest number an infinity is a neighbour.
-    largest = np.finfo(got.dtype).max
-    near = np.isinf(got) & (np.abs(exact) >= largest) & (np.sign(got) == np.sign(exact))
-    near |= np.isinf(rounded) & (np.abs(got) == largest) & (np.sign(got) == np.sign(exact))
-    error = np.where((got == rounded) | near, np.where(np.isinf(got) | np.isinf(rounded), 0, error), error)
-    error = np.where(np.isnan(got) & np.isnan(exact), 0, error)
-    error = np.where((got == 0) & (exact == 0) & (np.signbit(got) != np.signbit(exact)), np.inf, error)
-    return np.where(np.isnan(error), np.inf, error)
-
-
-def singles(step: int) -> Iterator[Any]:
-    """Yield every step-th float32, in blocks."""
-    block = 1 << 22
-    for start in range(0, 1 << 32, block * step):
-        yield np.arange(start, min(start + block * step, 1 << 32), step, dtype=np.uint32).view(np.float32)
-
-
-def doubles(intervals: tuple[tuple[float, float], ...], count: int, rng: Any) -> Any:
-    """Return random doubles: of every bit pattern, of moderate size, in the intervals, and the special ones."""
-    sign = rng.choice([-1.0, 1.0], count)
-    parts = [
-        rng.integers(0, 1 << 64, count, dtype=np.uint64).view(np.float64),
-        sign * np.exp(rng.uniform(-40, 10, count)),
-        *[rng.uniform(a, b, count) for a, b in intervals],
-        [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, -0.5, 2.0, 5e-324, 2.2e-308, 1.7e308, 709.78, -745.13],
-    ]
-    return np.concatenate(parts)
-
-
-def long(value: Any) -> Any:
-    """Return an mpmath number as a longdouble (64 digits)."""
-    if mpmath.isnan(value) or mpmath.isinf(value) or value == 0:
-        return np.longdouble(float(value))
-    mantissa, exponent = mpmath.frexp(value)
-    exponent = min(max(exponent, -16000), 16000)
-    top = int(mpmath.nint(mantissa * 2**64))
-    return np.ldexp(np.longdouble(top >> 32) * 2**32 + np.longdouble(top & 0xFFFFFFFF), int(exponent) - 64)
-
-
-def exactly(f: Callable[..., Any], *operands: Any) -> Any:
-    """Return f of each row of doubles, with mpmath, as longdoubles; NumPy's answer where an operand is special."""
-    out = np.empty(len(operands[0]), np.longdouble)
-    for i, row in enumerate(zip(*operands)):
-        out[i] = long(f(*map(mpf, map(float, row))))
-    return out
+from sapwood.kernels.scalar import fma
 
 
 def measure_error(name: str, dtype: str, step: int, count: int) -> tuple[float, tuple[float, ...]]:
     """Return the largest error of a function in ulp, and where it is."""
     double, exact, intervals = FUNCTIONS[name]
     rng = np.random.default_rng(0)
-    binary = name in ("pow", "atan2")
-    run = Loop(getattr(formulas, name), *[dtype] * (1 + binary))
+    run = Loop(getattr(formulas, name), *[dtype] * (1 + (name in ("pow", "atan2"))))
     worst, where = -1.0, (0.0,)
     with np.errstate(all="ignore"):
-        for operands in _operands(name, dtype, step, count, intervals, rng):
-            got = run(*operands)
-            want = double(*(x.astype(np.float64) for x in operands))
-            if dtype == "f64":
-                regular = np.isfinite(want) & (want != 0) & np.all([np.isfinite(x) for x in operands], axis=0)
-                regular |= np.isinf(want) & np.all([np.isfinite(x) & (x != 0) for x in operands], axis=0)
-                want = want.astype(np.longdouble)
-                want[regular] = exactly(exact, *(x[regular] for x in operands))
+        for row in operands(name, dtype, step, count, intervals, rng):
+            got = run(*row)
+            single = dtype == "f32"
+            want = double(*(x.astype(np.float64) for x in row)) if single else truth(double, exact, row)
             error = ulps(got, want, dtype)
             i = int(np.argmax(error))
             if error[i] > worst:
-                worst, where = float(error[i]), tuple(float(x[i]) for x in operands)
+                worst, where = float(error[i]), tuple(float(x[i]) for x in row)
     return worst, where
 
 
-def _operands(name: str, dtype: str, step: int, count: int, intervals: Any, rng: Any) -> Iterator[tuple[Any, ...]]:
-    if name not in ("pow", "atan2"):
-        if dtype == "f32":
-            yield from ((x,) for x in singles(step))
-        else:
-            yield (doubles(intervals, count, rng),)
-        return
-    special = np.array([0.0, -0.0, 1, -1, 2, -2, 3, -3, 0.5, -0.5, np.inf, -np.inf, np.nan, 1e-40, 1e38, -1e38, 1e300])
-    x, y = (v.ravel().astype(KINDS[dtype]) for v in np.meshgrid(special, special))
-    yield x, y
-    n = count if dtype == "f64" else 200 * count
-    if name == "atan2":
-        yield tuple((rng.standard_normal(n) * np.exp(rng.uniform(-5, 5, n))).astype(KINDS[dtype]) for _ in range(2))
-        yield tuple(rng.integers(0, 1 << 64, n, dtype=np.uint64).view(KINDS[dtype])[:n] for _ in range(2))
-        return
-    # Exponents that put x^y anywhere between the smallest and the largest number.
-    top = 150 if dtype == "f32" else 1080
-    for spread in (1e-6, 0.7, 80.0 if dtype == "f32" else 700.0):
-        x = np.exp(rng.uniform(-spread, spread, n)).astype(KINDS[dtype])
-        y = (rng.uniform(-top, top, n) / np.where(x == 1, 1, np.log2(x.astype(np.float64)))).astype(KINDS[dtype])
-        yield x, y
-    yield -rng.integers(1, 40, n).astype(KINDS[dtype]), rng.integers(-30, 30, n).astype(KINDS[dtype])
-
-
-def measure_time(name: str, dtype: str, *, fast: bool = True) -> float:
-    """Return nanoseconds per element of a function in a plain loop over moderate numbers."""
-    arity = 2 if name in ("pow", "atan2") else 1
+def measure_time(body: Callable[..., Any], dtype: str, arity: int = 1) -> float:
+    """Return nanoseconds per element of a formula in a plain loop over moderate numbers."""
     rng = np.random.default_rng(0)
-    n = 1 << 14
+    n = 1 << 12
     arrays = [rng.uniform(0.1, 0.9, n).astype(KINDS[dtype]) for _ in range(arity)]
-    run = Loop(getattr(formulas, name), *[dtype] * arity, fast=fast)
+    run = Loop(body, *[dtype] * arity, fast=True)
     out = np.empty(n, KINDS[dtype])
     pointers = (n, out.ctypes.data, *(a.ctypes.data for a in arrays))
     best = np.inf
-    for _ in range(400):
+    for _ in range(2000):
         start = time.perf_counter()
-        run._call(*pointers)
+        run.call(*pointers)
         best = min(best, time.perf_counter() - start)
     return best / n * 1e9
+
+
+def twenty(x: Any) -> Any:
+    """Twenty dependent multiply-adds."""
+    y = x
+    for _ in range(20):
+        y = fma(y, x, 0.5)
+    return y
 
 
 def main() -> None:
@@ -220,7 +84,11 @@ def main() -> None:
     for name in options.names or FUNCTIONS:
         for dtype in [options.dtype] if options.dtype else ["f32", "f64"]:
             error, where = measure_error(name, dtype, 1 if options.all else options.step, options.points)
-            spent = "" if options.no_time else f"{measure_time(name, dtype):6.2f} ns"
+            spent = ""
+            if not options.no_time:
+                body = getattr(formulas, name)
+                spent = f"{measure_time(body, dtype, 1 + (name in ('pow', 'atan2'))):6.2f} ns"
+                spent += f" (twenty fma {measure_time(twenty, dtype):.2f})"
             print(f"{name:11}{dtype:5}{error:8.3f} ulp {spent}   at {', '.join(map(repr, where))}", flush=True)
 
 
