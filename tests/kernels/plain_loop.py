@@ -16,6 +16,7 @@ NUMPY_TYPES = {
     "i64": np.int64, "u8": np.uint8,
 }  # fmt: skip
 INTERLEAVE = 4
+EXTRA = ""
 DTYPES = {np.dtype(t): name for name, t in NUMPY_TYPES.items()}
 
 llvm.initialize_native_target()
@@ -46,7 +47,11 @@ def text(body: Callable[..., Any], dtypes: tuple[str, ...], *, fast: bool = Fals
         code += [f"%result = zext i1 {result} to i8"]
         result = "%result"
     code += [f"%q = getelementptr {kind}, ptr %out, i64 %i", f"store {kind} {result}, ptr %q"]
-    code += ["%next = add i64 %i, 1", "%more = icmp slt i64 %next, %n", "br i1 %more, label %loop, label %end, !llvm.loop !0"]
+    code += [
+        "%next = add i64 %i, 1",
+        "%more = icmp slt i64 %next, %n",
+        "br i1 %more, label %loop, label %end, !llvm.loop !0",
+    ]
     code += ["end:", "ret void", "}", "!0 = distinct !{!0, !1}"]
     # The loops are chains of dependent operations: several side by side keep the machine's units busy.
     code += [f'!1 = !{{!"llvm.loop.interleave.count", i32 {INTERLEAVE}}}']
@@ -71,12 +76,12 @@ class Loop:
         self._engine = llvm.create_mcjit_compiler(module, machine)
         self._engine.finalize_object()
         signature = ctypes.CFUNCTYPE(None, ctypes.c_int64, *[ctypes.c_void_p] * (1 + len(dtypes)))
-        self._call = signature(self._engine.get_function_address("f"))
+        self.call = signature(self._engine.get_function_address("f"))
         self.dtypes = [NUMPY_TYPES[d] for d in dtypes]
         self.result = NUMPY_TYPES[result]
 
     def run(self, out: Any, *arrays: Any) -> None:
-        self._call(out.size, out.ctypes.data, *(a.ctypes.data for a in arrays))
+        self.call(out.size, out.ctypes.data, *(a.ctypes.data for a in arrays))
 
     def __call__(self, *operands: Any) -> Any:
         arrays = [np.ascontiguousarray(a) for a in np.broadcast_arrays(*operands)]
@@ -88,7 +93,7 @@ class Loop:
 
 
 def _machine() -> Any:
-    features = llvm.get_host_cpu_features().flatten()
+    features = llvm.get_host_cpu_features().flatten() + EXTRA
     return llvm.Target.from_default_triple().create_target_machine(
         opt=3, cpu=llvm.get_host_cpu_name(), features=features
     )

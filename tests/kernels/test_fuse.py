@@ -9,7 +9,7 @@ import pytest
 
 import sapwood
 from sapwood.kernels import builtin, engine, geometry, threads
-from sapwood.kernels.fuse import Fused, build, fuse
+from sapwood.kernels.fuse import Fused, build, elementwise, fuse
 from sapwood.kernels.partition import partition
 from sapwood.kernels.symbols import Unfusable, source
 
@@ -330,3 +330,25 @@ def test_without_kernels_the_function_runs_on_arrays(monkeypatch):
     with pytest.raises(Unfusable, match="no kernels today"):
         build(softmax, (np.ones((2, 3)),))
     np.testing.assert_allclose(fuse(softmax)(np.ones((2, 4))), np.full((2, 4), 0.25))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_elementwise_formulas_become_builtins(dtype):
+    rng = np.random.default_rng(0)
+    g, x = rng.standard_normal((2, 3, 50)).astype(dtype)
+
+    def slope(g, x, beta):
+        s = 1 / (np.exp(-x * beta) + 1)
+        return g * (s * (x * beta * (1 - s) + 1))
+
+    native = builtin.pointwise("slope", elementwise(slope, 2), 2, slope, attrs={"beta": 1.0})
+    for given in (g, g[:1], g[:, :1], g.T.copy().T):
+        ulp_close(native(given, x, 0.5), slope(given.astype(float), x.astype(float), 0.5), 1, dtype)
+    masked = builtin.pointwise("masked", elementwise(lambda g, out: g * (out > 0), 2), 2, slope)
+    np.testing.assert_array_equal(masked(g, x), g * (x > 0))
+
+
+def test_formulas_that_are_not_elementwise_are_refused():
+    for wrong in (lambda x: x - np.max(x), lambda x: x[0], lambda x: 3):
+        with pytest.raises(Unfusable):
+            builtin.pointwise("wrong", elementwise(wrong, 1), 1, wrong)

@@ -1,8 +1,8 @@
 """Circular functions and their inverses, as Scalars of f32 or f64.
 
-The nearest multiple of pi/2 is subtracted, and one of two polynomials taken, or their quotient. Up to `LIMIT` the multiple
-is subtracted in three pieces (Cody and Waite); beyond, 1/pi is multiplied as a long integer (Payne and Hanek), which is
-right for every number but costs ten times as much, so it is marked as `rare`.
+The nearest multiple of pi/2 is subtracted, and one of two polynomials taken. Up to `LIMIT` the multiple is subtracted
+in three pieces (Cody and Waite); beyond, 1/pi is multiplied as a long integer (Payne and Hanek), which is right for
+every number but costs ten times as much, so it is marked as `rare`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from . import coefficients as table
-from .machine import INF, format_of, polynomial, sign_of, with_sign
+from .machine import INF, format_of, polynomial, sign_of, two_sum, with_sign
 from .reduction import turns
 from .scalar import Scalar, bitcast, const, copysign, fabs, fma, rare, select, sqrt
 
@@ -23,20 +23,21 @@ LIMIT = {"f32": 1e5, "f64": 1e9}
 def _reduced(x: Scalar) -> tuple[Scalar, Scalar, Scalar]:
     """Return (r, low, q): x = k·pi/2 + r + low with |r| <= pi/4, and k's last binary digits in those of the integer q.
 
-    x must not be negative; `low` is what rounding r lost, 0 where that does not matter.
+    x must not be negative; `low` is what rounding r lost.
     """
     f = format_of(x)
     t = fma(x, 2 / math.pi, f.magic)
     n = t - f.magic
     high, middle, least = table.HALF_PI[x.dtype]
+    # The first difference is exact.
     first = fma(n, -high, x)
-    r = fma(n, -least, fma(n, -middle, first))
-    # Exact where the first difference is no more than twice the last; a small r has its digits anyway.
-    low = fma(n, -least, fma(n, -middle, first - r))
-    low = select(fabs(r) > 0.25, low, 0.0)
+    piece = n * -middle
+    near, lost = two_sum(first, piece)
+    lost = fma(n, -least, lost + fma(n, -middle, -piece))
+    r = near + lost
     far = x > LIMIT[x.dtype]
     wide, wide_low, quadrant = turns(x)
-    return rare(far, wide, r), rare(far, wide_low, low), rare(far, quadrant, bitcast(t, f.bits))
+    return rare(far, wide, r), rare(far, wide_low, (near - r) + lost), rare(far, quadrant, bitcast(t, f.bits))
 
 
 def _wave(x: Scalar, ahead: int) -> Scalar:
@@ -67,9 +68,12 @@ def tan(x: Scalar) -> Scalar:
     r, low, q = _reduced(fabs(x))
     z = r * r
     # The slope of the tangent, for what rounding r lost: 1 + tan²(r), roughly.
-    t = r + fma(z * r, polynomial(table.TAN[x.dtype], z), low * fma(z, 1.5, 1.0))
-    straight = (q & 1) == 0
-    y = select(straight, t, -1.0) / select(straight, 1.0, t)
+    tail = fma(z * r, polynomial(table.TAN[x.dtype], z), low * fma(z, 1.5, 1.0))
+    t = r + tail
+    # -1/t, put right by what is left of 1 when t with what it lost is multiplied by it.
+    inverse = -1.0 / t
+    rest = fma(inverse, t, 1.0) + inverse * ((r - t) + tail)
+    y = select((q & 1) == 0, t, fma(inverse, rest, inverse))
     return with_sign(y, sign_of(x))
 
 
@@ -77,7 +81,7 @@ def _atan_of_quotient(small: Scalar, large: Scalar) -> Scalar:
     """atan(small / large) for 0 <= small <= large, large > 0 and finite."""
     high, low, _ = table.PI[small.dtype]
     # atan(q) = pi/4 + atan((q - 1)/(q + 1)).
-    upper = small > large * (math.sqrt(2) - 1)
+    upper = small > large * 0.5
     t = select(upper, small - large, small) / select(upper, small + large, large)
     z = t * t
     tail = z * t * polynomial(table.ATAN[small.dtype], z)
@@ -88,9 +92,8 @@ def atan(x: Scalar) -> Scalar:
     """The angle between -pi/2 and pi/2 whose tangent is x."""
     high, low, _ = table.PI[x.dtype]
     a = fabs(x)
-    root = math.sqrt(2) - 1
-    middle = a > root
-    outer = a > root + 2
+    middle = a > 0.5
+    outer = a > 2.0
     t = select(outer, -1.0, select(middle, a - 1.0, a)) / select(outer, a, select(middle, a + 1.0, 1.0))
     z = t * t
     tail = z * t * polynomial(table.ATAN[x.dtype], z)
@@ -129,7 +132,10 @@ def asin(x: Scalar) -> Scalar:
     """The angle between -pi/2 and pi/2 whose sine is x; NaN beyond ±1."""
     high, low, _ = table.HALF_PI[x.dtype]
     outer, s, p = _asin_parts(fabs(x))
-    return copysign(select(outer, fma(-2.0, s, high) + fma(-2.0, p, low), s + p), x)
+    # pi/2 - 2 s and what its rounding loses.
+    rest = fma(-2.0, s, high)
+    lost = fma(-2.0, s, high - rest)
+    return copysign(select(outer, rest + (lost + fma(-2.0, p, low)), s + p), x)
 
 
 def acos(x: Scalar) -> Scalar:

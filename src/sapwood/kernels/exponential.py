@@ -11,7 +11,9 @@ import math
 from . import coefficients as table
 from .machine import FORMATS, INF, NAN, clamp, float_of, format_of, polynomial, power_of_two, product
 from .scalar import (
+    Number,
     Scalar,
+    as_scalar,
     bitcast,
     const,
     convert,
@@ -26,14 +28,28 @@ from .scalar import (
 )
 
 __all__ = [
-    "acosh", "asinh", "atanh", "cosh", "exp", "exp2", "expm1", "log", "log10", "log1p", "log2", "pow", "rsqrt",
-    "sigmoid", "sinh", "tanh",
+    "acosh",
+    "asinh",
+    "atanh",
+    "cosh",
+    "exp",
+    "exp2",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "pow",
+    "rsqrt",
+    "sigmoid",
+    "sinh",
+    "tanh",
 ]  # fmt: skip
 
 # Beyond these e^x is 0 or infinite, also after a division by two.
 EXP_RANGE = {"f32": (-104.0, 90.0), "f64": (-746.0, 711.0)}
-# Beyond this a·e^-a is 0.
-PRODUCT_HIGH = {"f32": 110.0, "f64": 760.0}
+# How far below the smallest exponent `reduced_exp` reaches: products with up to e^-127 or e^-850 are 0 in the end.
+ROOM = {"f32": 64, "f64": 256}
 EXP2_RANGE = {"f32": (-151.0, 129.0), "f64": (-1076.0, 1025.0)}
 # Below e^x - 1 is -1; above it is infinite.
 EXPM1_RANGE = {"f32": (-18.0, 88.8), "f64": (-38.0, 709.9)}
@@ -62,16 +78,21 @@ def halves(t: Scalar, n: Scalar) -> tuple[Scalar, Scalar]:
     return power_of_two(first), bitcast(rest << f.digits, f.name)
 
 
-def reduced_exp(x: Scalar, tail: Scalar | None = None, shift: int = 0) -> tuple[Scalar, Scalar, Scalar]:
-    """Return (r, a, b): 2^shift · e^(x + tail) = e^r · a · b, the last two powers of two; x is in EXP_RANGE."""
-    t, n, r = reduced(x, 2 * format_of(x).bias + shift, tail)
-    return r, *halves(t, n + shift if shift else n)
+def reduced_exp(x: Scalar, tail: Scalar | None = None) -> tuple[Scalar, Scalar, float]:
+    """Return (r, a, b): e^(x + tail) = e^r · a · b for x <= 0, where a and b are powers of two.
+
+    Multiply by b last: what was before it is not denormal.
+    """
+    f = format_of(x)
+    up = ROOM[x.dtype]
+    t, _, r = reduced(x, f.bias + up, tail)
+    return r, power_of_two(t), 2.0**-up
 
 
 def scaled_exp(x: Scalar, shift: int = 0) -> tuple[Scalar, Scalar, Scalar]:
     """Return three factors of 2^shift · e^x, the last two powers of two; x is in EXP_RANGE."""
-    r, first, second = reduced_exp(x, shift=shift)
-    return exp_reduced(r), first, second
+    t, n, r = reduced(x, 2 * format_of(x).bias + shift)
+    return exp_reduced(r), *halves(t, n + shift if shift else n)
 
 
 def exp_reduced(r: Scalar) -> Scalar:
@@ -142,15 +163,8 @@ def sigmoid(x: Scalar) -> Scalar:
 def exp_negative(a: Scalar) -> Scalar:
     """e^-a for a >= 0."""
     low, _ = EXP_RANGE[a.dtype]
-    p, first, second = scaled_exp(-select(a > -low, -low, a))
-    return p * first * second
-
-
-def exp_negative_times(a: Scalar, x: Scalar) -> tuple[Scalar, Scalar]:
-    """Return (e^-a, x·e^-a) for a >= 0, the second also where only the first is denormal; x must not be large."""
-    r, first, second = reduced_exp(-select(a > PRODUCT_HIGH[a.dtype], PRODUCT_HIGH[a.dtype], a))
-    e, low = exp_sum(r)
-    return e * first * second, fma(x, e, x * low) * first * second
+    r, first, second = reduced_exp(-select(a > -low, -low, a))
+    return exp_reduced(r) * first * second
 
 
 def _half_exp(a: Scalar) -> Scalar:
@@ -211,8 +225,8 @@ def log_tail(f: Scalar) -> Scalar:
 
 def _where_finite(x: Scalar, y: Scalar) -> Scalar:
     """Return y, a logarithm of x; what it is at zero, below, at infinity and of NaN."""
-    special = select(x == 0, -INF, select(x > 0, x, NAN))
-    return select((x > 0) & (x < INF), y, special)
+    special = select(x == 0, -INF, const(NAN, x.dtype))
+    return select(x > 0, select(x < INF, y, x), special)
 
 
 def log(x: Scalar) -> Scalar:
@@ -242,13 +256,16 @@ def log10(x: Scalar) -> Scalar:
     return _where_finite(x, fma(e, two, fma(f, high, fma(log_tail(f), high, fma(f, low, e * rest)))))
 
 
-def log1p_finite(x: Scalar) -> Scalar:
-    """log(1 + x) for -1 < x < infinity; the sign of zero is lost."""
+def log1p_finite(x: Scalar, low: Scalar | None = None) -> Scalar:
+    """log(1 + x + low) for -1 < x < infinity and a very small `low`; the sign of zero is lost."""
     f = format_of(x)
     u = x + 1.0
     field, e, m = _fields(u)
     # What rounding 1 + x lost, scaled as u was; twice that power of two, which the largest exponent still has.
-    lost = (x - (u - 1.0)) * bitcast(2 * f.one + (1 << f.digits) - field, f.name)
+    lost = x - (u - 1.0)
+    if low is not None:
+        lost = lost + low
+    lost = lost * bitcast(2 * f.one + (1 << f.digits) - field, f.name)
     fraction = fma(lost, 0.5, m - 1.0)
     return _joined(e - f.bias, fraction, log_tail(fraction))
 
@@ -278,24 +295,32 @@ def asinh(x: Scalar) -> Scalar:
     return copysign(_log1p_or_log(a, w), x)
 
 
-def _log1p_or_log(a: Scalar, w: Scalar) -> Scalar:
-    """log(1 + w), or log(2 a) where a is so large that w overflows; infinity and NaN stay."""
+def _log1p_or_log(a: Scalar, w: Scalar, low: Scalar | None = None) -> Scalar:
+    """log(1 + w + low), or log(2 a) where a is so large that w overflows; infinity and NaN stay."""
     f = format_of(a)
     large = a > 2.0 ** (f.bias // 2 - 3)
-    y = log1p_finite(select(large, a, w))
+    y = log1p_finite(select(large, a, w), None if low is None else select(large, 0.0, low))
     return select(a < INF, select(large, y + math.log(2), y), a)
 
 
 def acosh(x: Scalar) -> Scalar:
     """The inverse hyperbolic cosine; NaN below 1."""
     t = x - 1.0
-    return select(x >= 1.0, _log1p_or_log(t, sqrt(fma(t, t, t + t)) + t), NAN)
+    square = fma(t, t, t + t)
+    root = sqrt(square)
+    w = root + t
+    # What the sum and the root lost; near 1, where it counts, the root is nearly w. The last term is for x = 1.
+    lost = (root - w) + t + fma(-root, root, square) / (w + w + 1e-30)
+    return select(x >= 1.0, _log1p_or_log(t, w, lost), NAN)
 
 
 def atanh(x: Scalar) -> Scalar:
     """The inverse hyperbolic tangent; infinite at ±1, NaN beyond."""
     a = fabs(x)
-    y = 0.5 * log1p_finite((a + a) / (1.0 - a))
+    d = 1.0 - a
+    inverse = 1.0 / d
+    q = (a + a) * inverse
+    y = 0.5 * log1p_finite(q, inverse * fma(-q, (1.0 - d) - a, fma(-q, d, a + a)))
     return copysign(select(a < 1.0, y, select(a == 1.0, INF, const(NAN, x.dtype))), x)
 
 
@@ -304,8 +329,9 @@ def rsqrt(x: Scalar) -> Scalar:
     return 1.0 / sqrt(x)
 
 
-def pow(x: Scalar, y: Scalar) -> Scalar:
+def pow(x: Scalar, y: Number) -> Scalar:
     """x^y as C's pow has it: 1 for y = 0 and for x = 1, NaN for a negative x with a broken y."""
+    y = as_scalar(y, x)
     a = fabs(x)
     size = _pow_short(a, y) if x.dtype == "f32" else _pow_long(a, y)
     size = select((y == 0) | (a == 1.0), 1.0, size)

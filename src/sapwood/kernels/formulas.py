@@ -16,10 +16,7 @@ from .exponential import (
     cosh,
     exp,
     exp2,
-    exp_negative_times,
     exp_sum,
-    reduced_exp,
-    PRODUCT_HIGH,
     expm1,
     log,
     log1p,
@@ -27,23 +24,56 @@ from .exponential import (
     log2,
     log10,
     pow,
+    reduced_exp,
     rsqrt,
     sigmoid,
     sinh,
     tanh,
 )
-from .machine import clamp, two_sum
+from .machine import INF, NAN, clamp, product, two_sum
 from .normal import erf, erfc, gelu
 from .scalar import Number, Scalar, const, copysign, fabs, fma, maximum, minimum, select
 
 __all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cos", "cosh", "elu", "erf", "erfc", "exp", "exp2",
-    "expm1", "gelu", "gelu_tanh", "hardswish", "log", "log10", "log1p", "log2", "logsigmoid", "mish", "pow", "relu",
-    "rsqrt", "sigmoid", "silu", "sin", "sinh", "softplus", "tan", "tanh",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "cos",
+    "cosh",
+    "elu",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "gelu",
+    "gelu_tanh",
+    "hardswish",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "logsigmoid",
+    "mish",
+    "pow",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "silu",
+    "sin",
+    "sinh",
+    "softplus",
+    "tan",
+    "tanh",
 ]  # fmt: skip
 
 
-# Beyond this x times the sigmoid in gelu_tanh is 0.
+# Beyond this x·e^-x is 0, and so is x times the sigmoid in gelu_tanh.
+SILU_HIGH = {"f32": 110.0, "f64": 760.0}
 GELU_HIGH = {"f32": 11.5, "f64": 22.5}
 
 
@@ -54,9 +84,33 @@ def relu(x: Scalar) -> Scalar:
 
 def silu(x: Scalar) -> Scalar:
     """x · sigmoid(x)."""
-    e, below = exp_negative_times(fabs(x), maximum(x, -PRODUCT_HIGH[x.dtype]))
-    # 0·x is NaN at -infinity, as infinity times zero is.
-    return _less(select(x < 0, fma(x, 0.0, below), x), e / (e + 1.0), x)
+    a = fabs(x)
+    a = select(a > SILU_HIGH[x.dtype], SILU_HIGH[x.dtype], a)
+    r, first, second = reduced_exp(-a)
+    return _weighted(x, a, *exp_sum(r), first, second)
+
+
+def _weighted(x: Scalar, a: Scalar, e: Scalar, low: Scalar, first: Scalar, second: float) -> Scalar:
+    """x / (1 + E) above zero, x·E / (1 + E) below, with E = (e + low)·first·second <= 1.
+
+    `a` is |x|, but no larger than where the result is 0 below zero. The last rounding is the only one that counts.
+    """
+    below = x < 0
+    size = -a * e
+    size_low = fma(-a, e, -size) - a * low
+    size = select(below, size * first * second, x)
+    size_low = select(below, size_low * first * second, 0.0)
+    e = e * first * second
+    d = e + 1.0
+    d_low = (1.0 - d) + fma(low * first, second, e)
+    q = 1.0 / d
+    q_low = q * fma(-q, d_low, fma(-q, d, 1.0))
+    return _finite(x, fma(size, q, fma(size, q_low, size_low * q)))
+
+
+def _finite(x: Scalar, y: Scalar) -> Scalar:
+    """Return y with the sign of x where x is finite; infinity for infinity, NaN for -infinity: infinity times zero."""
+    return select(fabs(x) < INF, copysign(y, x), select(x > 0, x, NAN))
 
 
 def logsigmoid(x: Scalar) -> Scalar:
@@ -78,17 +132,29 @@ def elu(x: Scalar, alpha: Number = 1.0, scale: Number = 1.0, input_scale: Number
 
 def mish(x: Scalar) -> Scalar:
     """x · tanh(log(1 + e^x))."""
-    # tanh(log(1 + e)) = (e² + 2 e)/(e² + 2 e + 2), in e^-|x| so that nothing overflows, and as e·(1 - q) below zero,
-    # 1 - q above, where the roundings of a small q matter less.
-    e, below = exp_negative_times(fabs(x), maximum(x, -PRODUCT_HIGH[x.dtype]))
-    square = e * e
-    q = select(x < 0, square + e, square + square) / select(x < 0, fma(e, e + 2.0, 2.0), fma(e + e, e + 1.0, 1.0))
-    return _less(select(x < 0, fma(x, 0.0, below), x), q, x)
-
-
-def _less(size: Scalar, q: Scalar, sign: Scalar) -> Scalar:
-    """size·(1 - q), rounded once more than q; with the sign of `sign`, also where it is zero."""
-    return copysign(fma(-size, q, size), sign)
+    # tanh(log(1 + e)) = (e² + 2 e)/(e² + 2 e + 2), in e^-|x| so that nothing overflows.
+    a = fabs(x)
+    a = select(a > SILU_HIGH[x.dtype], SILU_HIGH[x.dtype], a)
+    r, first, second = reduced_exp(-a)
+    e, low = exp_sum(r)
+    below = x < 0
+    size = -a * e
+    size_low = fma(-a, e, -size) - a * low
+    size = select(below, size * first * second, x)
+    size_low = select(below, size_low * first * second, 0.0)
+    e = e * first * second
+    low = low * first * second
+    # x·e·(2 + e)/(2 + e + e + e²) below zero, x·(1 + 2 e)/(1 + 2 e + 2 e²) above.
+    base, step = select(below, const(2.0, x.dtype), 1.0), select(below, e, e + e)
+    top = base + step
+    top_low = (base - top) + step + select(below, low, low + low)
+    rest = e * select(below, e + 1.0, e + e)
+    d = top + rest
+    d_low = (top - d) + rest + top_low
+    q = 1.0 / d
+    q_low = q * fma(-q, d_low, fma(-q, d, 1.0))
+    size, size_low = product(size, size_low, top, top_low)
+    return _finite(x, fma(size, q, fma(size, q_low, size_low * q)))
 
 
 def hardswish(x: Scalar) -> Scalar:
@@ -109,7 +175,4 @@ def gelu_tanh(x: Scalar) -> Scalar:
     lost = lost + (fma(z, c3, -cube) + fma(fma(a, a, -z), c3, fma(z, l3, l1)))
     u = a * inner
     r, first, second = reduced_exp(-u, -fma(a, lost, fma(a, inner, -u)))
-    e, low = exp_sum(r)
-    below = fma(a, e, a * low) * first * second
-    e = e * first * second
-    return _less(select(x < 0, fma(x, 0.0, -below), x), e / (e + 1.0), x)
+    return _weighted(x, a, *exp_sum(r), first, second)

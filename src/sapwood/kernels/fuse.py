@@ -34,6 +34,7 @@ from .loops import Kernel
 from .partition import leaves_of, partition, topological
 from .plan import MADE, MAX_ARRAYS, PLAN, RECORD
 from .rows import Writer, define_common
+from .scalar import Scalar, const
 from .symbols import Axis, Symbol, Unfusable, moved, source
 from .writer import Module
 
@@ -135,6 +136,41 @@ def build(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., 
         raise Unfusable("no result, or the same one twice")
     plan = _Plan(inputs, [a.strides for a in arrays], outputs)
     return _answering(plan.builtin(), plan.copied, shape, several)
+
+
+def elementwise(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """Return a formula on arrays as one on Scalars, for `builtin.pointwise`.
+
+    Args:
+        function: computes element by element on arrays of one shape and, after them, on numbers.
+        arity: number of arrays; what follows are numbers.
+
+    Returns:
+        A function of Scalars. It raises Unfusable where the function does something else.
+    """
+
+    def body(*scalars: Scalar) -> Any:
+        axis = Axis(2)
+        symbols = [
+            Symbol("input", (), i, (axis,) if i < arity else (), x.dtype) for i, x in enumerate(scalars)
+        ]  # fmt: skip
+        answer = function(*symbols)
+        several = isinstance(answer, tuple | list)
+        outputs = [_output(x) for x in (answer if several else [answer])]
+        values: dict[Symbol, Scalar] = {}
+        for node in topological(outputs):
+            if node.op == "reduce":
+                raise Unfusable("a reduction")
+            if node.op == "input":
+                values[node] = scalars[node.what]
+            elif node.op == "number":
+                values[node] = const(node.what, node.kind)
+            else:
+                values[node] = node.what(*[values[a] for a in node.args])
+        found = tuple(values[x] for x in outputs)
+        return found if several else found[0]
+
+    return body
 
 
 def _output(x: Any) -> Symbol:
@@ -269,4 +305,4 @@ class _Plan:
         return builtin.make("fused", builtin.runtime()["run_plan"], table, "Run fused kernels.")
 
 
-__all__ = ["Fused", "build", "fuse"]
+__all__ = ["Fused", "build", "elementwise", "fuse"]

@@ -41,7 +41,7 @@ class Format:
 
     @property
     def magic(self) -> float:
-        """1.5·2^digits: adding it rounds to an integer, which the low bits of the sum then hold (below 2^(digits-1))."""
+        """1.5·2^digits: adding it rounds to an integer that the low bits of the sum then hold."""
         return 1.5 * 2.0**self.digits
 
     @property

@@ -26,8 +26,8 @@ LARGE = 1 << 18
 HUGE = 1 << 22
 """Bytes from which a block is aligned to, and asks for, pages of 2 MiB."""
 HEADER = 2048 + 64
-"""Bytes in front of a large array: room for its block's size, and half a page. Arrays of the system's allocator begin 16
-bytes behind a page; a result a little further on makes each load wait for a store that only looks alike (its address
+"""Bytes in front of a large array: room for its block's size, and half a page. Arrays of the system's allocator begin
+16 bytes behind a page; a result a little further on makes each load wait for a store that only looks alike (its address
 agrees in the last 12 bits), which costs a loop up to half of its speed."""
 SMALL_HEADER = 16
 SLOTS = 64

@@ -1,7 +1,7 @@
 """Angles of any size modulo pi: the product with 1/pi as a long integer (Payne and Hanek, SIGNUM 18(1), 1983).
 
-A float is m·2^q with an integer m. Of 1/pi only the digits from 2^-q on matter, because the ones before give multiples of
-2; they are picked from a table of 32-bit words by the exponent, shifted, and multiplied by m modulo 2.
+A float is m·2^q with an integer m. Of 1/pi only the digits from 2^-q on matter, because the ones before give multiples
+of 2; they are picked from a table of 32-bit words by the exponent, shifted, and multiplied by m modulo 2.
 """
 
 from __future__ import annotations

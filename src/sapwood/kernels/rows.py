@@ -89,14 +89,18 @@ class Writer:
         pair = [Source("%h", "f64"), Source("%l", "f64")]
         into = list(reducing.accumulate(name, high, low, x))
         label = f"{self.name}.row{row}"
-        define_loop(self.module, f"{label}.add", [*pair, Source("%x", "f64")], into, internal=True)
-        define_loop(self.module, f"{label}.total", pair, [reducing.total(name, high, low, dtype)], internal=True)
-        define_loop(self.module, f"{label}.part", pair, [reducing.total(name, high, low, "f64")], internal=True)
-        if not self.kernel.row:
-            wide = list(reducing.accumulate(name, high, low, convert(var("%x", dtype), "f64")))
-            identity = const({"sum": 0.0, "max": -float("inf"), "min": float("inf")}[name], dtype)
-            sources = [*pair, Source("%x", dtype)]
-            define_loop(self.module, f"{label}.flush", sources, [*wide, identity], internal=True)
+        if self.kernel.partial:
+            define_loop(self.module, f"{label}.add", [*pair, Source("%x", "f64")], into, internal=True)
+        if self.kernel.partial or not self.kernel.row:
+            define_loop(self.module, f"{label}.total", pair, [reducing.total(name, high, low, dtype)], internal=True)
+        if self.kernel.row:
+            return
+        if self.kernel.partial:
+            define_loop(self.module, f"{label}.part", pair, [reducing.total(name, high, low, "f64")], internal=True)
+        wide = list(reducing.accumulate(name, high, low, convert(var("%x", dtype), "f64")))
+        identity = const({"sum": 0.0, "max": -float("inf"), "min": float("inf")}[name], dtype)
+        sources = [*pair, Source("%x", dtype)]
+        define_loop(self.module, f"{label}.flush", sources, [*wide, identity], internal=True)
 
     # The control around them.
 
