@@ -33,7 +33,7 @@ def _turned(self: Tensor, name: str, view: Any, *attrs: Any, node: str = "") -> 
     recorded = looked._node
     self._array = looked._array
     alias.stamp(self, name)
-    if recorded is not None:
+    if recording and recorded is not None:
         self._node = recorded
         if node:
             recorded.__class__ = node_class(view.op, node)
