@@ -285,3 +285,27 @@ def test_one_number_out_of_the_memory_that_is_written():
     x = torch.arange(4.0)
     x[1:] = x[2]
     assert x.tolist() == [0.0, 2.0, 2.0, 2.0]
+
+
+def test_writes_to_views_of_data_go_unnoticed():
+    w = torch.ones(2, 2, requires_grad=True)
+    y = (w * w).sum()
+    w.data[0].mul_(3)
+    w.data.view(-1)[0] = 5
+    w.data.t()[0].zero_()
+    assert w._version == 0
+    y.backward()
+    assert w.grad.tolist() == [[0.0, 6.0], [0.0, 2.0]]
+    d = w.data
+    v = d[0]
+    v.add_(1)
+    assert (d._version, v._version, w._version) == (1, 1, 0)
+
+
+def test_views_of_a_tensor_that_is_turned_in_place():
+    w = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    x = w * 1
+    flat = x.reshape(-1)
+    x.t_()
+    (flat * torch.arange(6.0)).sum().backward()
+    assert w.grad.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
