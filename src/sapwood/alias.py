@@ -193,6 +193,8 @@ def register_view(view: Any, of: Any, kind: str = "") -> None:
     elif kind or of._view_kind:
         view._view_kind = kind or of._view_kind
     view._base = base
+    if base._record is not None:
+        view._record = base._record  # a view of `.data` counts its writes there, too
     if kind and view._node is None and base._node is not None and view._array.dtype.kind in "fcV":
         from .node import LEAF
 

@@ -206,6 +206,7 @@ class Tensor(Installed, Interop):
                     f"{as_function(node)[0].name()}; use tensor.detach() to get one outside the graph"
                 )
             self._node = None
+            self._freeze()
             return self
         if not self.dtype.is_differentiable:
             raise DtypeError(
@@ -215,7 +216,14 @@ class Tensor(Installed, Interop):
         if self._inference and not get_mode() & 2:
             raise GradError("requires_grad_: an inference tensor cannot require grad; use tensor.clone() first")
         self._node = LEAF
+        if self._extra is not None and self._extra.pop("off", None) is not None and not self._extra:
+            self._extra = None
         return self
+
+    def _freeze(self) -> None:
+        """Note that this leaf wants no gradient any more, which graphs that were built before must respect."""
+        # Not by `leaf_rare`: a pass need not count what arrives at it.
+        self._extra = (self._extra or {}) | {"off": weakref.ref(self)}
 
     @property
     def is_leaf(self) -> bool:
@@ -376,6 +384,8 @@ class Tensor(Installed, Interop):
             raise GradError("detach_: a view cannot leave the graph of its base; use tensor.detach() for a new tensor")
         if self._node is not None:
             note("detach_()", self, self)
+        if self._node is LEAF:
+            self._freeze()
         self._node = None
         return self
 

@@ -126,7 +126,12 @@ def test_swapping_tensors():
     assert seen is b
     assert (type(a), type(b), b.note, hasattr(a, "note")) == (torch.nn.Parameter, torch.Tensor, 3, False)
     assert (a.tolist(), a.requires_grad, b.tolist(), b.requires_grad) == ([0.0, 0.0], True, [1.0], False)
-    v = a.view(2)
+    a.requires_grad_(False)
+    torch.utils.swap_tensors(a, b)
+    (a.requires_grad_() * 2).sum().backward()
+    (b.requires_grad_() * 2).sum().backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([2.0], [2.0, 2.0])
+    v = a.view(1)
     with pytest.raises(GradError, match="swap_tensors: a tensor is a view"):
         torch.utils.swap_tensors(v, b)
 

@@ -356,3 +356,9 @@ def test_what_initialisers_do_is_no_cut():
     with autograd.set_origin_tracking(True):
         nn.init.xavier_uniform_(layer.weight)
     assert not cuts.cuts()
+
+
+def test_a_bad_gradient_whose_origin_backward_has_freed(w):
+    loss = (w.exp() * float("nan")).sum()
+    loss.backward()
+    assert "a backward has freed what would tell where it came from" in only(w, loss).text

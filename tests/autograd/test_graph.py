@@ -253,3 +253,26 @@ def test_a_sum_handed_to_two_inputs_is_not_added_to_in_place():
     (s.sum() + s.sum() + s.sum() + earlier).backward()
     assert a.grad.tolist() == [13.0, 13.0]
     assert b.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_leaf_frozen_after_the_forward_pass_gets_nothing():
+    w, b = leaf(1.0, 2.0), leaf(3.0, 4.0)
+    y = (w * b).sum()
+    w.requires_grad_(False)
+    y.backward()
+    assert (w.grad, b.grad.tolist()) == (None, [1.0, 2.0])
+    w.requires_grad_()
+    (w * 2).sum().backward()
+    assert w.grad.tolist() == [2.0, 2.0]
+
+    y = (b * 2).sum()
+    b.detach_()
+    b.grad = None
+    y.backward()
+    assert b.grad is None
+
+    y = (w * 2).sum()
+    w.requires_grad_(False).requires_grad_()
+    w.grad = None
+    y.backward()
+    assert w.grad.tolist() == [2.0, 2.0]

@@ -139,3 +139,10 @@ def test_create_graph_inside():
 
     with pytest.raises(NonFiniteError, match="SqrtBackward0"), autograd.nan_guard(forward=False):
         program()
+
+
+def test_sixteen_bit_floats():
+    x = torch.tensor([1.0, -1.0], dtype=torch.bfloat16)
+    with pytest.raises(RuntimeError, match=r"log at .* input is -1") as caught, autograd.nan_guard():
+        x.log()
+    assert "bfloat16 (2,), from -1 to 1" in str(caught.value)

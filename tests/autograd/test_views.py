@@ -239,3 +239,73 @@ def test_detach_in_place():
         v.detach_()
     y.detach_()
     assert (y.requires_grad, v.requires_grad) == (False, True)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_a_pass_for_given_inputs_meets_the_view_that_cannot_follow(second):
+    w = torch.ones(4, requires_grad=True)
+    x = w * 1
+    view = x.chunk(2)[0]
+    x.mul_(1.5)
+    with pytest.raises(RuntimeError, match="a view was used that cannot follow its base"):
+        torch.autograd.grad((view * view).sum(), w, create_graph=second, allow_unused=True)
+
+
+@pytest.mark.parametrize("turn", ["unsqueeze_", "t_", "squeeze_"])
+def test_shapes_change_in_place_under_no_grad(turn):
+    x = torch.ones(2, 3, requires_grad=True)
+    y = x * 2
+    node = y.grad_fn
+    with torch.no_grad():
+        for t in x, y:
+            getattr(t, turn)(*((0,) if turn == "unsqueeze_" else ()))
+    assert x.is_leaf
+    assert x.requires_grad
+    assert y.grad_fn is node
+    assert y.shape == {"unsqueeze_": (1, 2, 3), "t_": (3, 2), "squeeze_": (2, 3)}[turn]
+
+
+def test_copying_a_tensor_onto_itself_is_a_write():
+    x = torch.ones(2, requires_grad=True)
+    with pytest.raises(RuntimeError, match="copy_: this tensor is a leaf"):
+        x.copy_(x)
+    y = x * 2
+    y.copy_(y)
+    assert y._version == 1
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_sizes_that_do_not_broadcast_in_place():
+    with pytest.raises(RuntimeError, match=r"add_?: sizes do not broadcast at dimension -1 \(3 and 9\)"):
+        torch.ones(9).add_(torch.ones(3, 3))
+
+
+def test_one_number_out_of_the_memory_that_is_written():
+    x = torch.arange(4.0)
+    x[1:] = x[2]
+    assert x.tolist() == [0.0, 2.0, 2.0, 2.0]
+
+
+def test_writes_to_views_of_data_go_unnoticed():
+    w = torch.ones(2, 2, requires_grad=True)
+    y = (w * w).sum()
+    w.data[0].mul_(3)
+    w.data.view(-1)[0] = 5
+    w.data.t()[0].zero_()
+    assert w._version == 0
+    y.backward()
+    assert w.grad.tolist() == [[0.0, 6.0], [0.0, 2.0]]
+    d = w.data
+    v = d[0]
+    v.add_(1)
+    assert (d._version, v._version, w._version) == (1, 1, 0)
+
+
+def test_views_of_a_tensor_that_is_turned_in_place():
+    w = torch.arange(6.0).reshape(2, 3).requires_grad_()
+    x = w * 1
+    flat = x.reshape(-1)
+    x.t_()
+    (flat * torch.arange(6.0)).sum().backward()
+    assert w.grad.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]

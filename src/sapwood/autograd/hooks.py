@@ -220,6 +220,9 @@ def before_leaf(extra: dict[str, Any], g: Any, create: bool) -> Any:
         result = call(hook, (given,), create)
         if result is not None:
             g = _replaced(result, given, "a pre-hook", create)[0]
+    leaf = extra["off"]() if "off" in extra else None
+    if leaf is not None and leaf._node is None:
+        return None  # it has stopped requiring grad since the graph was built
     if "dtype" in extra and not create:
         _prepare(extra, g)
     return g

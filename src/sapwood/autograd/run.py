@@ -228,8 +228,8 @@ def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, A
         if edge is None:
             raise GradError(
                 f"{op}: root {i} does not require grad and no op recorded it, so there is nothing to differentiate. "
-                "Was it computed under no_grad, detached, converted to NumPy or to integers, or does no input have "
-                "requires_grad=True?"
+                "Was it computed under no_grad, detached, converted to NumPy or to integers, is it a gradient taken "
+                "without create_graph=True, or does no input have requires_grad=True?"
             )
         roots.append((edge, _gradient(op, i, shape, dtype, g, create)))
     return roots

@@ -200,8 +200,6 @@ def copy_(self: Tensor, src: Tensor, non_blocking: bool = False) -> Tensor:
     mode = get_mode()
     if not isinstance(src, Tensor):
         raise ArgumentError(f"copy_: the source must be a tensor, got {type(src).__name__}")
-    if src is self:
-        return self
     base = self._base
     free = self._node is None and src._node is None and (base is None or base._node is None)
     if _takes_over(self) or _takes_over(src) or mode & ~GRAD or (mode and not free):

@@ -181,6 +181,9 @@ def setitem(self: Any, key: Any, value: Any) -> None:
     target, tensors, dims = applied(self, key)
     if not tensors:
         if isinstance(value, Tensor):
+            if not value._array.ndim and target._array.ndim and alias.partly_overlap(target._array, value._array):
+                # One number is read before anything is written.
+                value = value.clone()
             target.copy_(_without_leading_ones(value, target.ndim))
         else:
             # fill_ accepts an expanded tensor, an assignment does not.

@@ -112,7 +112,12 @@ def _ufunc_into(op: Any, name: str, target: Any, arrays: Any, attrs: Any) -> Non
         with np.errstate(all="ignore"):
             op.forward(*arrays, out=target)
     except ValueError as problem:
-        _refuse_growth(name, target, np.broadcast_shapes(*(np.shape(a) for a in arrays)), problem)
+        try:
+            shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))
+        except ValueError:
+            slow.explain(op, arrays, attrs, (arrays, {}), problem)
+        else:
+            _refuse_growth(name, target, shape, problem)
 
 
 def write(name: str, tensor: Tensor, result: Any) -> None:
@@ -161,7 +166,7 @@ def refresh(view: Tensor, base: Tensor) -> None:
     if base._node is None or not slow.is_differentiable(view._array.dtype):
         return
     if view._view_kind:
-        view._node = _invalid(view)
+        view._node = _invalid(view, base)
     else:
         edge = base if base._node is LEAF else base._node
         _move(view, _node("AsStridedBackward0", (edge,), _geometry(view, base), view._array))
@@ -205,11 +210,12 @@ def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: nda
     return node
 
 
-def _invalid(view: Tensor) -> Node:
+def _invalid(view: Tensor, base: Tensor) -> Node:
+    """Return the node of a view that cannot follow its base; its edge makes every pass towards the base meet it."""
     from .nodes import node_class
 
     node = node_class(registry["invalid_view"], "Invalid")()
-    node.edges = (None,)
+    node.edges = (base if base._node is LEAF else base._node,)
     node.saved = None
     # Not None: the engine has to look at it.
     node.extra = {}

@@ -32,11 +32,12 @@ def _turned(self: Tensor, name: str, view: Any, *attrs: Any, node: str = "") -> 
     looked = view(self, *attrs)
     recorded = looked._node
     self._array = looked._array
-    alias.stamp(self, name)
-    if recorded is not None:
+    if recording and recorded is not None:
         self._node = recorded
         if node:
             recorded.__class__ = node_class(view.op, node)
+    # Last, because the views of this tensor look at array and node together.
+    alias.stamp(self, name)
     return self
 
 

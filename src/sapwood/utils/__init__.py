@@ -18,7 +18,7 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
         GradError: a graph, a view or a base would be left with the wrong one.
     """
     for t in (t1, t2):
-        if t._base is not None or t._views or t._accumulator is not None or t._extra:
+        if t._base is not None or t._views or t._accumulator is not None or set(t._extra or ()) - {"off"}:
             raise GradError(
                 "swap_tensors: a tensor is a view, has views, hooks or a gradient accumulator, which would then belong "
                 "to the other one; swap before the tensors are used"
@@ -31,6 +31,8 @@ def swap_tensors(t1: Tensor, t2: Tensor) -> None:
     for t, attributes in (t1, second), (t2, first):
         t.__dict__.clear()
         t.__dict__.update(attributes)
+        if t._extra:
+            t._freeze()
 
 
 def __getattr__(name: str) -> Any:
