@@ -162,7 +162,7 @@ def _compile(text: str, level: int) -> bytes:
         module.data_layout = str(machine.target_data)
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=level)
-        # Vectorised loops are interleaved already; unrolling them once more costs a third of the time and gains nothing.
+        # Vectorised loops are interleaved already; unrolling them too costs a third of the time and gains nothing.
         options.loop_unrolling = False
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
