@@ -90,7 +90,7 @@ def runtime() -> dict[str, int]:
     with module.function("void", "drop", "ptr %object", internal=True) as f:
         # Handlers of memory live for ever, so a reference given back never is the last one.
         with f.unless(f.compare("eq", "%object", "null", "ptr")):
-            f.store("i64", f.sub(f.load("i64", "%object"), 1), "%object")
+            front.incref(f, "%object", -1)
     threads.define(module)
     nest.define(module)
     memory.define(module)
@@ -200,7 +200,8 @@ def pointwise(
         picoseconds = emit.work(roots)
         cost = max(cost, 80 * (arity + 1) + picoseconds) if dtype == "f32" else cost
         masks = [0]
-        if arity == 2 and picoseconds <= _LIGHT:
+        if arity == 2 and picoseconds <= emit.LIGHT:
+            # A pass through a buffer would be felt, so one-element operands get loops of their own.
             masks = [0, 1, 2]
         for mask in masks:
             loops[dtype, mask] = f"{dtype}_{mask}"
@@ -233,8 +234,5 @@ def pointwise(
     _kept.append((tables, words, names, expected, defaults, tuple(attrs.values()), fallback))
     return make(name, runtime()["front"], self, fallback.__doc__ or "")
 
-
-_LIGHT = 400
-"""Picoseconds per element below which a pass through a buffer would be felt, so one-element operands get own loops."""
 
 __all__ = ["available", "environment", "keep", "make", "pointwise", "runtime", "table", "why_not"]

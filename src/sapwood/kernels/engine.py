@@ -180,6 +180,18 @@ def _link(image: bytes, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
     return library, {n: library[n] for n in names}
 
 
+def interleave() -> int:
+    """Return how many vectors a loop should compute side by side, which hides the latency of long expressions.
+
+    What fits the registers: on a processor with 32 exp of float32 takes 0.44 ns with four and 0.65 ns with one, on one
+    with 16 more than two are spilled.
+    """
+    why_not()
+    triple, _, features = _state.target
+    wide = "+avx512f" in features.split(",") or triple.startswith(("aarch64", "arm64"))
+    return 4 if wide else 2
+
+
 def cache_folder() -> Path | None:
     """Return the folder of compiled objects, or None if nothing is kept on disk."""
     chosen = os.environ.get("SAPWOOD_CACHE")
@@ -270,4 +282,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "load", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "why_not"]
