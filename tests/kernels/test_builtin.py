@@ -391,3 +391,14 @@ def test_objects_that_live_for_ever_keep_their_count():
         word = ctypes.c_uint64(before)
         take(ctypes.addressof(word))
         assert word.value == after
+
+
+def test_builtins_die_with_their_last_reference():
+    import weakref
+
+    native = builtin.pointwise("short", lambda x: x + x, 1, refuse)
+    definition = weakref.ref(native.__self__.kept[-1])
+    assert native(np.ones(2)).tolist() == [2, 2]
+    assert native.__name__ == "short"
+    del native
+    assert definition() is None
