@@ -44,7 +44,7 @@ __all__ = [
     "sigmoid",
     "sinh",
     "tanh",
-]  # fmt: skip
+]
 
 # Beyond these e^x is 0 or infinite, also after a division by two.
 EXP_RANGE = {"f32": (-104.0, 90.0), "f64": (-746.0, 711.0)}
@@ -290,9 +290,9 @@ def log1p_of_exp(a: Scalar) -> Scalar:
 def asinh(x: Scalar) -> Scalar:
     """The inverse hyperbolic sine."""
     a = fabs(x)
-    z = fma(a, a, 1.0)
-    w = fma(a, a / (sqrt(z) + 1.0), a)
-    return copysign(_log1p_or_log(a, w), x)
+    rest = a * (a / (sqrt(fma(a, a, 1.0)) + 1.0))
+    w = a + rest
+    return copysign(_log1p_or_log(a, w, (a - w) + rest), x)
 
 
 def _log1p_or_log(a: Scalar, w: Scalar, low: Scalar | None = None) -> Scalar:

@@ -69,7 +69,7 @@ __all__ = [
     "softplus",
     "tan",
     "tanh",
-]  # fmt: skip
+]
 
 
 # Beyond this x·e^-x is 0, and so is x times the sigmoid in gelu_tanh.
@@ -120,7 +120,7 @@ def logsigmoid(x: Scalar) -> Scalar:
 
 def softplus(x: Scalar, beta: Number = 1.0, threshold: Number = 20.0) -> Scalar:
     """log(1 + e^(beta·x)) / beta; x itself where beta·x is above `threshold`."""
-    scaled = x if isinstance(beta, float) and beta == 1.0 else x * beta
+    scaled = x if not isinstance(beta, Scalar) and beta == 1 else x * beta
     y = maximum(scaled, 0.0) + log1p_of_exp(fabs(scaled))
     return select(scaled > threshold, x, y if scaled is x else y / beta)
 

@@ -50,22 +50,15 @@ def _tail(
     d_low = d * fma(-d, (a - (s - high)) + low, fma(-s, d, 1.0))
     twice = a + a
     near = fma(twice, d, -1.0)
+    t_low = fma(twice, d_low, fma(twice, d, -1.0 - near))
+    t = near + t_low
+    t_low = (near - t) + t_low
+    # Horner's last two steps with what they lose, and what t lost: p falls by about its own size per unit of t.
     c0, c1, *others = coefficients
-    if a.dtype == "f32":
-        t = fma(twice, d_low, near)
-        q = polynomial(coefficients[1:], t)
-        p = fma(t, q, c0)
-        p_low = fma(t, q, c0 - p)
-    else:
-        # Twice as many steps lose more: also what t lost, where p falls by about its own size per unit of t, and what
-        # the last step but one lost.
-        t_low = fma(twice, d_low, fma(twice, d, -1.0 - near))
-        t = near + t_low
-        t_low = (near - t) + t_low
-        rest = polynomial(tuple(others), t)
-        q = fma(t, rest, c1)
-        p = fma(t, q, c0)
-        p_low = fma(t, fma(t, rest, c1 - q), fma(t, q, c0 - p)) - t_low * p
+    rest = polynomial(tuple(others), t)
+    q = fma(t, rest, c1)
+    p = fma(t, q, c0)
+    p_low = fma(t, fma(t, rest, c1 - q), fma(t, q, c0 - p)) - t_low * p
     y, y_low = product(p, p_low, d, d_low)
     r, first, second = reduced_exp(-square, -lost)
     y, y_low = product(*exp_sum(r), y, y_low)
