@@ -374,3 +374,31 @@ def test_without_builtins_the_reason_is_given(monkeypatch):
     builtin.runtime.cache_clear()
     with pytest.raises(MissingError, match="some reason"):
         builtin.pointwise("multiply", lambda x, y: x * y, 2, np.multiply)
+
+
+def test_objects_that_live_for_ever_keep_their_count():
+    """A count of such an object (Python 3.12 and later) is a mark, which an addition would destroy."""
+    import ctypes
+
+    from sapwood.kernels import engine, front
+    from sapwood.kernels.writer import Module
+
+    module = Module()
+    with module.function("void", "take", "ptr %thing") as f:
+        front.incref(f, "%thing")
+    take = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(engine.load(module.text(), ["take"])["take"])
+    for before, after in ((5, 6), (0xFFFFFFFF, 0xFFFFFFFF), (0xC0000000, 0xC0000000), (0x7FFFFFFE, 0x7FFFFFFF)):
+        word = ctypes.c_uint64(before)
+        take(ctypes.addressof(word))
+        assert word.value == after
+
+
+def test_builtins_die_with_their_last_reference():
+    import weakref
+
+    native = builtin.pointwise("short", lambda x: x + x, 1, refuse)
+    definition = weakref.ref(native.__self__.kept[-1])
+    assert native(np.ones(2)).tolist() == [2, 2]
+    assert native.__name__ == "short"
+    del native
+    assert definition() is None

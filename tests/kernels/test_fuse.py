@@ -352,3 +352,21 @@ def test_formulas_that_are_not_elementwise_are_refused():
     for wrong in (lambda x: x - np.max(x), lambda x: x[0], lambda x: 3):
         with pytest.raises(Unfusable):
             builtin.pointwise("wrong", elementwise(wrong, 1), 1, wrong)
+
+
+def test_plans_are_forgotten_with_what_they_point_to(monkeypatch):
+    import gc
+    import weakref
+
+    from sapwood.kernels import fuse as module
+
+    monkeypatch.setattr(module, "PLANS", 3)
+    function = fuse(lambda x: np.sum(x * x, -1) + 1)
+    definitions = []
+    for n in range(2, 12):
+        x = np.random.default_rng(n).random((n, n))
+        np.testing.assert_allclose(function(x), np.sum(x * x, -1) + 1)
+        definitions += [weakref.ref(plan.__self__.kept[-1]) for plan in function._plans.values()]
+    gc.collect()
+    assert len(function._plans) <= 3
+    assert len({id(d) for t in definitions if (d := t()) is not None}) <= 3

@@ -43,7 +43,7 @@ _PYTHON_API = {
 }
 
 _kept: list[Any] = []
-"""What native code points to; never freed, as the code itself."""
+"""What all kernels' native code points to; never freed, as the code itself."""
 
 
 class _Definition(ctypes.Structure):
@@ -90,7 +90,7 @@ def runtime() -> dict[str, int]:
     with module.function("void", "drop", "ptr %object", internal=True) as f:
         # Handlers of memory live for ever, so a reference given back never is the last one.
         with f.unless(f.compare("eq", "%object", "null", "ptr")):
-            f.store("i64", f.sub(f.load("i64", "%object"), 1), "%object")
+            front.incref(f, "%object", -1)
     threads.define(module)
     nest.define(module)
     memory.define(module)
@@ -126,28 +126,32 @@ def environment() -> Any:
     return table
 
 
-def keep(thing: Any) -> None:
-    """Keep what native code points to."""
-    _kept.append(thing)
+class Table(bytes):
+    """What a builtin's native code reads, as the builtin's `self`; it keeps alive what its words point to."""
+
+    kept: tuple[Any, ...] = ()
 
 
-def make(name: str, address: int, self: Any, doc: str) -> Any:
+def make(name: str, address: int, self: Table, doc: str) -> Any:
     """Return a builtin that calls `ptr address(ptr self, ptr args, i64 nargs, ptr kwnames)`."""
     words = name.encode(), doc.encode()
     definition = _Definition(words[0], address, _FASTCALL_KEYWORDS, words[1])
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
-    _kept.append((words, definition, self))
+    # A builtin gives up its definition before its self.
+    self.kept += (words, definition)
     return new(ctypes.addressof(definition), self, "sapwood")
 
 
-def table(size: int, values: Mapping[str, int], offsets: Mapping[str, int]) -> bytes:
-    """Return a bytes object with the given words at their offsets."""
+def table(size: int, values: Mapping[str, int], offsets: Mapping[str, int], *kept: Any) -> Table:
+    """Return a table with the given words at their offsets, which keeps objects alive."""
     words = (ctypes.c_int64 * (size // 8))()
     for name, offset in offsets.items():
         words[offset // 8] = values[name]
-    return bytes(words)
+    made = Table(words)
+    made.kept = kept
+    return made
 
 
 def pointwise(
@@ -200,7 +204,8 @@ def pointwise(
         picoseconds = emit.work(roots)
         cost = max(cost, 80 * (arity + 1) + picoseconds) if dtype == "f32" else cost
         masks = [0]
-        if arity == 2 and picoseconds <= _LIGHT:
+        if arity == 2 and picoseconds <= emit.LIGHT:
+            # A pass through a buffer would be felt, so one-element operands get loops of their own.
             masks = [0, 1, 2]
         for mask in masks:
             loops[dtype, mask] = f"{dtype}_{mask}"
@@ -229,12 +234,9 @@ def pointwise(
         "expected": ctypes.addressof(expected),
         "defaults": ctypes.addressof(defaults),
     }
-    self = table(8 * len(TABLE), values, TABLE)
-    _kept.append((tables, words, names, expected, defaults, tuple(attrs.values()), fallback))
+    kept = (tables, words, names, expected, defaults, tuple(attrs.values()), fallback)
+    self = table(8 * len(TABLE), values, TABLE, kept)
     return make(name, runtime()["front"], self, fallback.__doc__ or "")
 
 
-_LIGHT = 400
-"""Picoseconds per element below which a pass through a buffer would be felt, so one-element operands get own loops."""
-
-__all__ = ["available", "environment", "keep", "make", "pointwise", "runtime", "table", "why_not"]
+__all__ = ["Table", "available", "environment", "make", "pointwise", "runtime", "table", "why_not"]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from . import engine
 from .scalar import LLVM_TYPES, Scalar, guard, lower, make, var
 from .writer import Function, Module, Value
 
@@ -19,6 +20,8 @@ SIZES = {"f32": 4, "f64": 8, "i1": 1, "i8": 1, "i16": 2, "i32": 4, "i64": 8, "u8
 BLOCK = 512
 """Elements computed before the rare case is looked at."""
 
+LIGHT = 400
+"""Picoseconds per float32 element up to which an expression is short."""
 _WEIGHTS = {"div": 6, "sqrt": 8, "rem": 12}
 _FREE = ("var", "const", "bitcast")
 
@@ -136,7 +139,11 @@ def define_loop(
                 load_variable(f, source, places[source])
         group = module.metadata("distinct !{}")
         access = f", !llvm.access.group {group}"
-        note = loop_note(module, module.metadata(f'!{{!"llvm.loop.parallel_accesses", {group}}}'))
+        facts = [f'!{{!"llvm.loop.parallel_accesses", {group}}}']
+        if work(roots) > LIGHT and (condition is not None or guard(roots) is None):
+            # LLVM leaves loops with long bodies alone and interleaves short ones by itself; rare cases can wait.
+            facts.append(f'!{{!"llvm.loop.interleave.count", i32 {engine.interleave()}}}')
+        note = loop_note(module, *map(module.metadata, facts))
         # An integer, because the vectoriser knows "or" of integers as a reduction.
         held = f.cell("i64", 0)
         with f.loop("%n", note=note) as i:
@@ -214,6 +221,7 @@ def loop_note(module: Module, *facts: str) -> str:
 
 __all__ = [
     "BLOCK",
+    "LIGHT",
     "SIZES",
     "STORED",
     "Source",

@@ -162,7 +162,7 @@ def _compile(text: str, level: int) -> bytes:
         module.data_layout = str(machine.target_data)
         module.verify()
         options = llvm.create_pipeline_tuning_options(speed_level=level)
-        # Vectorised loops are interleaved already; unrolling them once more costs a third of the time and gains nothing.
+        # Vectorised loops are interleaved already; unrolling them too costs a third of the time and gains nothing.
         options.loop_unrolling = False
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
@@ -178,6 +178,18 @@ def _link(image: bytes, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
         builder.export_symbol(name)
     library = _immortal(builder.link(_state.compiler, f"sapwood{next(_state.serial)}"))
     return library, {n: library[n] for n in names}
+
+
+def interleave() -> int:
+    """Return how many vectors a loop should compute side by side, which hides the latency of long expressions.
+
+    What fits the registers: on a processor with 32 exp of float32 takes 0.44 ns with four and 0.65 ns with one, on one
+    with 16 more than two are spilled.
+    """
+    why_not()
+    triple, _, features = _state.target
+    wide = "+avx512f" in features.split(",") or triple.startswith(("aarch64", "arm64"))
+    return 4 if wide else 2
 
 
 def cache_folder() -> Path | None:
@@ -270,4 +282,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "load", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "why_not"]

@@ -110,9 +110,12 @@ def _alike(f: Function) -> None:
     f.ret("i1", "true")
 
 
-def incref(f: Function, thing: Value) -> None:
-    """Take one more reference to an object."""
-    f.store("i64", f.add(f.load("i64", thing), 1), thing)
+def incref(f: Function, thing: Value, by: int = 1) -> None:
+    """Take one more reference to an object, or with -1 give one back that is not the last."""
+    count = f.load("i64", thing)
+    # From Python 3.12 on, objects that live for ever have counts whose low half is negative, and must keep them.
+    mortal = f.compare("sge", f.v(f"trunc i64 {count} to i32"), 0, "i32")
+    f.store("i64", f.add(count, f.choose(mortal, by, 0)), thing)
 
 
 def _new(f: Function) -> None:

@@ -39,6 +39,8 @@ from .symbols import Axis, Symbol, Unfusable, moved, source
 from .writer import Module
 
 Array = np.ndarray[Any, Any]
+PLANS = 1024
+"""Kinds of arguments that a function remembers, some 2 kB each; then it begins anew."""
 
 
 class Fused:
@@ -65,6 +67,8 @@ class Fused:
         except TypeError:
             return self.function(*args)
         if plan is None:
+            if len(self._plans) >= PLANS:
+                self._plans.clear()
             plan = self._plans[tuple(key)] = self._plan(args)
         return plan(*arrays)
 
@@ -198,6 +202,25 @@ def _answering(native: Any, copied: Sequence[int], shape: list[Any], several: bo
     return call
 
 
+_texts: dict[tuple[Any, ...], tuple[list[Kernel], dict[str, int]]] = {}
+"""Addresses of compiled kernels by structure, with kernels of that structure, which keep its parts alive."""
+
+
+def _compiled(kernels: list[Kernel]) -> dict[str, int]:
+    """Return the addresses of the kernels' functions, k0.run, k0.finish, k1.run …"""
+    key = tuple(k.structure() for k in kernels)
+    known = _texts.get(key)
+    if known is None:
+        module = Module()
+        define_common(module, {(n, r.dtype) for k in kernels for s in k.sweeps for n, r, _ in s.reductions})
+        names = []
+        for i, kernel in enumerate(kernels):
+            Writer(kernel, f"k{i}", module).define()
+            names += [f"k{i}.run"] + ([f"k{i}.finish"] if kernel.partial else [])
+        known = _texts[key] = kernels, engine.load(module.text(), names)
+    return known[1]
+
+
 class _Plan:
     """The kernels of one function for given layouts, compiled."""
 
@@ -248,14 +271,8 @@ class _Plan:
             raise Unfusable("arrays whose innermost dimensions differ")
 
     def builtin(self) -> Any:
-        """Compile the kernels and return the plan's builtin."""
-        module = Module()
-        define_common(module, {(n, r.dtype) for k, _ in self.kernels for s in k.sweeps for n, r, _ in s.reductions})
-        names = []
-        for i, (kernel, _) in enumerate(self.kernels):
-            Writer(kernel, f"k{i}", module).define()
-            names += [f"k{i}.run"] + ([f"k{i}.finish"] if kernel.partial else [])
-        found = engine.load(module.text(), names)
+        """Return the plan's builtin."""
+        found = _compiled([k for k, _ in self.kernels])
         env = builtin.environment()
         kept: list[Any] = []
 
@@ -300,8 +317,7 @@ class _Plan:
             "records": address(records),
             "single": int(len(self.outputs) == 1),
         }
-        builtin.keep(kept)
-        table = builtin.table(8 * len(PLAN), values, PLAN)
+        table = builtin.table(8 * len(PLAN), values, PLAN, kept)
         return builtin.make("fused", builtin.runtime()["run_plan"], table, "Run fused kernels.")
 
 

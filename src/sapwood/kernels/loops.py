@@ -9,7 +9,7 @@ are stored: in the memory of a result that is not yet written, else in scratch m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .emit import Source, work
 from .partition import Group, check_shapes, topological
@@ -232,6 +232,22 @@ class Kernel:
                 roots.append(self._scalar(n, sources, None))
                 places.append(("operand", self._number_of[n]))
         return Stage(roots, places, _ordered(sources))
+
+    def structure(self) -> tuple[Any, ...]:
+        """Return what the kernel's text depends on; equal for equal texts as long as the kernels compared are alive."""
+        # Equal expressions are one object, and comparing expressions is an expression: so ids.
+        sweeps = tuple(
+            (
+                tuple(map(id, s.roots)),
+                tuple(s.places),
+                tuple((name, id(x), row) for name, x, row in s.reductions),
+                tuple(s.sources),
+            )
+            for s in self.sweeps
+        )
+        stages = tuple((tuple(map(id, s.roots)), tuple(s.places), tuple(s.sources)) for s in self.stages)
+        arrays = (tuple(self.kinds), tuple(self.inner), tuple(self.rows), tuple(self.scratch))
+        return (self.row, self.partial, len(self.numbers), arrays, sweeps, stages)
 
     def cost(self) -> int:
         """Return picoseconds of work per element."""

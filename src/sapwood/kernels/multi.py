@@ -23,6 +23,7 @@ from typing import Any
 from ..errors import ArgumentError
 from . import builtin, emit, engine
 from .emit import Source, define_loop
+from .front import incref
 from .layout import (
     ALIGNED,
     BYTES_DATA,
@@ -198,7 +199,7 @@ def _update(f: Function) -> None:
 
 
 def _answer(f: Function, value: Value) -> None:
-    f.store("i64", f.add(f.load("i64", value), 1), value)
+    incref(f, value)
     f.ret("ptr", value)
 
 

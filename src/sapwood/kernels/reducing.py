@@ -20,31 +20,37 @@ _LLVM = {"f32": "float", "f64": "double"}
 def define(module: Module, name: str, dtype: str) -> None:
     """Define `name.dtype(ptr elements, i64 n)`, which returns the reduction of a block as a double."""
     kind, lanes = _LLVM[dtype], LANES[dtype]
-    vector = f"<{lanes} x {kind}>"
+    vector, flags = f"<{lanes} x {kind}>", f"<{lanes} x i1>"
     step, size = 4 * lanes, 4 if dtype == "f32" else 8
     with module.function("double", f"{name}.{dtype}", "ptr %x", "i64 %n", apart=True) as f:
         identity = f"splat ({kind} {IDENTITY[name]})"
         cells = [f.cell(vector, identity) for _ in range(4)]
+        broken = f.cell(flags, "zeroinitializer")
+
+        def take(k: int, x: Value) -> None:
+            cells[k].set(_combine(f, name, vector, cells[k].get(), x))
+            if name != "sum":
+                # A comparison drops NaN, so that they are noted beside it.
+                broken.set(f.v(f"or {flags} {broken.get()}, {f.v(f'fcmp uno {vector} {x}, {x}')}"))
+
         whole = f.v(f"and i64 %n, {-step}")
         with f.loop(whole, step=step) as i:
-            for k, cell in enumerate(cells):
-                x = f.load(vector, f.element(kind, f.element(kind, "%x", i), k * lanes), f", align {size}")
-                cell.set(_combine(f, name, vector, cell.get(), x))
+            for k in range(4):
+                take(k, f.load(vector, f.element(kind, f.element(kind, "%x", i), k * lanes), f", align {size}"))
         with f.when(f.compare("slt", whole, "%n")):
             # Lanes that have no element take the identity.
             left = f.v(f"trunc i64 {f.sub('%n', whole)} to i32")
             one = f.v(f"insertelement <{lanes} x i32> poison, i32 {left}, i64 0")
             all_ = f.v(f"shufflevector <{lanes} x i32> {one}, <{lanes} x i32> poison, <{lanes} x i32> zeroinitializer")
-            for k, cell in enumerate(cells):
+            for k in range(4):
                 index = ", ".join(f"i32 {k * lanes + i}" for i in range(lanes))
                 mask = f.v(f"icmp ult <{lanes} x i32> <{index}>, {all_}")
                 place = f.element(kind, f.element(kind, "%x", whole), k * lanes)
                 suffix = f"v{lanes}{dtype}.p0"
-                x = f.v(
-                    f"call {vector} @llvm.masked.load.{suffix}(ptr {place}, i32 {size}, <{lanes} x i1> {mask}, "
-                    f"{vector} {identity})"
-                )
-                cell.set(_combine(f, name, vector, cell.get(), x))
+                arguments = f"ptr {place}, i32 {size}, {flags} {mask}, {vector} {identity}"
+                take(k, f.v(f"call {vector} @llvm.masked.load.{suffix}({arguments})"))
+        with f.when(f.compare("ne", f.v(f"bitcast {flags} {broken.get()} to i{lanes}"), 0, f"i{lanes}"), seldom=True):
+            f.ret("double", "0x7FF8000000000000")
         a, b, c, d = (cell.get() for cell in cells)
         left, right = (_combine(f, name, vector, p, q) for p, q in ((a, b), (c, d)))
         total = _combine(f, name, vector, left, right)
@@ -63,12 +69,8 @@ def define(module: Module, name: str, dtype: str) -> None:
 def _combine(f: Function, name: str, vector: str, a: Value, b: Value) -> Value:
     if name == "sum":
         return f.v(f"fadd {vector} {a}, {b}")
-    flags = vector.split(" x ")[0] + " x i1>"
     better = f.v(f"fcmp {'ogt' if name == 'max' else 'olt'} {vector} {b}, {a}")
-    broken = f.v(f"fcmp uno {vector} {b}, {b}")
-    take = f.v(f"or {flags} {better}, {broken}")
-    # A NaN that is already there is neither smaller nor larger, and stays.
-    return f.v(f"select {flags} {take}, {vector} {b}, {vector} {a}")
+    return f.v(f"select {vector.split(' x ')[0]} x i1> {better}, {vector} {b}, {vector} {a}")
 
 
 def accumulate(name: str, high: Scalar, low: Scalar, x: Scalar) -> tuple[Scalar, Scalar]:

@@ -116,6 +116,13 @@ class Writer:
         self.counts = {
             n: self._geometry(f, n) for n in ("kept", "gone", "width", "rows", "strip", "strips", "parts", "work")
         }
+        # Stores into arrays might change the geometry for all that LLVM knows, so what every row needs is read once.
+        self.simple = {group: f.compare("sle", self.counts[group], 1) for group in ("kept", "gone")}
+        strides = [GEOMETRY["strides"] + 16 * DIMS * k for k in range(len(self.kernel.kinds))]
+        self.steps = {
+            group: [f.field("i64", "%geometry", at + 8 * DIMS * which) for at in strides]
+            for which, group in enumerate(("kept", "gone"))
+        }
         count = max(1, len(self.kernel.rows))
         self.rows = f.space("[8 x i8]", self.columns * count, align=64)
         self.high = f.space("double", self.columns * count, align=64)
@@ -132,10 +139,14 @@ class Writer:
 
     def _offset(self, f: Function, group: str, operand: int, index: Operand) -> Value:
         """Return where an index over the kept or the reduced dimensions lies in an operand, in bytes."""
-        which = 0 if group == "kept" else 1
-        sizes = f.at("%geometry", GEOMETRY["sizes"] + 8 * DIMS * which)
-        strides = f.at("%geometry", GEOMETRY["strides"] + 16 * DIMS * operand + 8 * DIMS * which)
-        return f.call("i64", "@offset", f"i64 {self.counts[group]}", f"ptr {sizes}", f"ptr {strides}", f"i64 {index}")
+        found = f.cell("i64", f.mul(index, self.steps[group][operand]))
+        with f.unless(self.simple[group]):
+            which = 0 if group == "kept" else 1
+            sizes = f.at("%geometry", GEOMETRY["sizes"] + 8 * DIMS * which)
+            strides = f.at("%geometry", GEOMETRY["strides"] + 16 * DIMS * operand + 8 * DIMS * which)
+            dims = f"i64 {self.counts[group]}"
+            found.set(f.call("i64", "@offset", dims, f"ptr {sizes}", f"ptr {strides}", f"i64 {index}"))
+        return found.get()
 
     def _call(self, f: Function, loop: str, n: Operand, pointers: list[Value]) -> None:
         for i, p in enumerate(pointers):
