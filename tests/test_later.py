@@ -7,7 +7,15 @@ import sys
 
 import sapwood
 from sapwood.ops.declare import methods, registry
+from sapwood.ops.install import BINARY_OPERATORS, COMPARISONS, UNARY_OPERATORS
 from sapwood.ops.later import METHODS
+
+
+def operators(op):
+    binary = [s for s, name in BINARY_OPERATORS.items() if name == op.name]
+    single = [s for s, name in (COMPARISONS | UNARY_OPERATORS).items() if name == op.name]
+    in_place = [f"__i{s}__" for s in binary if op.inplace]
+    return [*(f"__{s}__" for s in binary + single), *(f"__r{s}__" for s in binary), *in_place]
 
 
 def test_methods_of_late_families():
@@ -18,6 +26,7 @@ def test_methods_of_late_families():
         if family in defined:
             names = (op.name, *op.aliases)
             defined[family] |= {*(names if op.method else ()), *(n + "_" for n in names if op.inplace)}
+            defined[family] |= {d for d in operators(op) if d not in methods}
     for name, function in methods.items():
         family = (getattr(function, "__module__", None) or "").rpartition(".")[2]
         if family in defined:

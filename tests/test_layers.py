@@ -17,7 +17,7 @@ LAYERS = [
     {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "func", "nn", "utils", "serialize", "serialization"},
-    {"optim", "viz", "compat", "functional", "graph", "export"},
+    {"optim", "viz", "compat", "functional", "graph", "export", "native"},
     {"__init__", "__main__", "demo", "testing"},
 ]
 RANK = {name: i for i, names in enumerate(LAYERS) for name in names}

@@ -17,7 +17,19 @@ from sapwood.tensor import Tensor
 
 sapwood.ops.complete()
 FAMILIES = sorted(p.stem for p in Path(ops.__file__).parent.glob("*.py") if p.stem != "__init__")
-MACHINERY = {"call", "declare", "inplace", "install", "later", "numpy_protocol", "out", "returns", "sizes", "slow"}
+MACHINERY = {
+    "call",
+    "declare",
+    "inplace",
+    "install",
+    "later",
+    "numpy_protocol",
+    "out",
+    "returns",
+    "sizes",
+    "slow",
+    "warm",
+}
 
 
 def first_line(thing):

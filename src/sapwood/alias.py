@@ -115,9 +115,8 @@ def check_saved(node: Any) -> None:
         OverwrittenError: naming the op that saved, the op that wrote, and the way out.
     """
     # What hooks packed is theirs to keep intact; the arrays beside it are checked.
-    for names, saved in zip(node.wants, getattr(node.saved, "saved", node.saved)):
-        for name, value in zip(names, saved or ()):
-            check_intact(node, name, value)
+    for name, value in zip(node.keeps, getattr(node.saved, "saved", node.saved)):
+        check_intact(node, name, value)
 
 
 def check_intact(node: Any, name: str, value: Any) -> None:

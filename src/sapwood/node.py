@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from .errors import GradError
@@ -30,6 +31,8 @@ class _Leaf:
 
 
 LEAF = _Leaf()
+_SHOWN = {"input": "self", "out": "result"}
+"""PyTorch's names of saved values, where ours differ."""
 hooked: dict[int, Any] = {}
 """The leaves that have, or had, hooks; a backward pass counts dependencies only while there are some."""
 
@@ -39,7 +42,7 @@ class Node:
 
     Slots:
         edges: per input, the edge its gradient travels along.
-        saved: per input, the arguments its formula asked for; None once backward has freed them.
+        saved: the values its formulas ask for, in the order of `keeps`; Freed once backward has let go of them.
         shape, dtype: of the output (NumPy's), which is what an arriving gradient must have.
         seq: sequence number; backward runs the highest first.
         extra: None, or a dict with the rare things: hooks, metadata, the tensor that retains its gradient, a traceback.
@@ -50,10 +53,8 @@ class Node:
 
     op: ClassVar[Any] = None
     inputs: ClassVar[tuple[str, ...]] = ()
-    vjps: ClassVar[tuple[Callable[..., Any], ...] | None] = ()
-    """Per input, the formula of its cotangent, called as vjp(g, *saved[i]); None where `joint` serves all."""
-    joint: ClassVar[Callable[..., Any] | None] = None
-    """One formula for all inputs, called as joint(g, needs, *saved[0]); it returns a gradient or None for each."""
+    pull: ClassVar[Callable[..., Any]]
+    """The formulas: pull(g, saved, edges) returns a gradient per input, None where none is wanted."""
     own_pull: ClassVar[Callable[..., Any] | None] = None
     """In place of formulas: node.own_pull(g, create) returns a gradient or None per input (custom functions)."""
     takes_none: ClassVar[bool] = False
@@ -61,7 +62,9 @@ class Node:
     holomorphic: ClassVar[bool] = True
     """Whether a complex gradient is conjugated before the formula and its result after it."""
     wants: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Per input, the names of the saved arguments."""
+    """Per formula, the names of what it asks for."""
+    keeps: ClassVar[tuple[str, ...]] = ()
+    """The names of the kept values, each once, in the order of `saved`."""
     saves: ClassVar[bool] = False
     """Whether any formula asks for anything, so that freeing matters."""
     out_names: ClassVar[tuple[str, ...]] = ("out",)
@@ -108,28 +111,43 @@ class Node:
         """Call `fn(grad_outputs)` before the node runs; a returned tuple replaces grad_outputs."""
         return add_hook(rare(self).setdefault("pre", {}), fn)
 
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_saved_"):
-            return self._read_saved(name[7:])
-        if name.startswith("_raw_saved_"):
-            from .autograd.keeping import raw_value
+    def __init_subclass__(cls) -> None:
+        """Give the class a property per value that it keeps, and per input: `_saved_<name>`, `_raw_saved_<name>`.
 
-            return raw_value(self, name[11:])
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
-
-    def _read_saved(self, name: str) -> Any:
-        from .autograd.keeping import saved_value
-
-        return saved_value(self, {"self": "input", "result": "out"}.get(name, name))
+        Properties, because a `__getattr__` would make every attribute of every node several times slower to read.
+        """
+        for n in dict.fromkeys((*cls.inputs, *cls.keeps)):
+            for shown in {n, _SHOWN.get(n, n)}:
+                setattr(cls, f"_saved_{shown}", property(partial(_saved, name=n)))
+                setattr(cls, f"_raw_saved_{shown}", property(partial(_raw_saved, name=shown)))
 
     def __dir__(self) -> Iterator[str]:
-        yield from object.__dir__(self)
-        names = {"input": "self", "out": "result"}
-        for wanted in self.wants:
-            yield from (f"_saved_{names.get(n, n)}" for n in wanted)
+        shown = {f"_saved_{_SHOWN.get(n, n)}" for n in self.keeps}
+        yield from (n for n in object.__dir__(self) if n in shown or not n.startswith(("_saved_", "_raw_saved_")))
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} object at {id(self):#x}>"
+
+
+def _saved(node: Node, name: str) -> Any:
+    from .autograd.keeping import saved_value
+
+    return saved_value(node, name)
+
+
+def _raw_saved(node: Node, name: str) -> Any:
+    from .autograd.keeping import raw_value
+
+    return raw_value(node, name)
+
+
+class Unusual(Exception):
+    """Raised inside the engine's loop by what the quick way through it does not serve; never leaves the engine."""
+
+
+def unusual(g: Any, saved: Any, edges: Any) -> Any:
+    """Stand in for the formulas of nodes that have none."""
+    raise Unusual
 
 
 class InputMetadata:
@@ -163,14 +181,20 @@ class InputMetadata:
         return CPU
 
 
+Node.pull = staticmethod(unusual)
+
+
 class Freed:
     """What takes the place of saved values once a backward pass has freed them."""
 
     __slots__ = ("origin", "seq")
 
-    def __init__(self, origin: Any, seq: int) -> None:
-        self.origin = origin
-        self.seq = seq
+    origin: Any
+    """The user's line that asked for the pass."""
+    seq: int
+
+    def __iter__(self) -> Any:
+        raise Unusual
 
 
 class Output:
@@ -178,8 +202,9 @@ class Output:
 
     __slots__ = ("__weakref__", "dtype", "extra", "node", "nr", "seq", "shape")
 
-    saved = vjps = own_pull = None
-    """Nothing to free here; being no tuple sends the engine down its unusual branch."""
+    saved = own_pull = None
+    edges = ()
+    pull = staticmethod(unusual)
 
     def __init__(self, node: Node, nr: int, shape: tuple[int, ...], dtype: Any) -> None:
         self.node = node

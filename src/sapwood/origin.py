@@ -46,6 +46,11 @@ def of_frame(frame: FrameType | None) -> Origin | None:
     return None
 
 
+def is_user(code: CodeType) -> bool:
+    """Return whether a code object is the user's."""
+    return not is_own(code.co_filename)
+
+
 def here() -> Origin | None:
     """Return the place in the user's program that is running now."""
     return of_frame(sys._getframe(1))
@@ -93,22 +98,24 @@ def at(thing: Any, before: str = " at ") -> str:
 
 
 class Tracking:
-    """Whether the flat wrappers note origins; those that exist are told when it changes."""
+    """Whether the flat wrappers note calls that no_grad keeps out of the graph; they are told when it changes."""
 
     on = False
     listeners: list[Callable[[bool], None]] = []
 
 
 class set_origin_tracking:
-    """Note the source line of every recorded call, or stop: at once as a statement, until its end as a context.
+    """Note the lines of calls that no_grad keeps out of the graph too, or stop: at once, or as a context until its end.
 
-    It is off at first, because it costs 0.26 µs a call; whatever goes through the slow path (scalars of other types,
-    promotion, several outputs, custom functions, in-place writes) is noted always. It holds for all threads.
+    The line of every recorded call is noted always. Those that leave no node are not, because a model's evaluation is
+    made of nothing else; `autograd.explain` needs them to say at which line no_grad cut a gradient off. It holds for
+    all threads.
 
     Example:
         >>> import sapwood
         >>> with sapwood.autograd.set_origin_tracking(True):
-        ...     y = sapwood.ones(1, requires_grad=True) * 2
+        ...     with sapwood.no_grad():
+        ...         y = sapwood.ones(1, requires_grad=True) * 2
     """
 
     def __init__(self, on: bool) -> None:
@@ -123,7 +130,7 @@ class set_origin_tracking:
 
 
 def is_origin_tracking() -> bool:
-    """Return whether the flat wrappers note source lines."""
+    """Return whether calls under no_grad are noted."""
     return Tracking.on
 
 

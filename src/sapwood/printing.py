@@ -18,9 +18,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from itertools import compress, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ __all__ = ["get_printoptions", "printoptions", "set_printoptions", "tensor_text"
 Array = np.ndarray[Any, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Options:
+class _Options(NamedTuple):
     """Hold what `set_printoptions` sets; PyTorch documents the names and defaults."""
 
     precision: int = 4
@@ -84,12 +82,12 @@ def set_printoptions(
     given = {**counts, "threshold": threshold, "linewidth": linewidth}
     changes = {name: value for name, value in given.items() if value is not None}
     base = _options if profile is None else _PROFILES[profile]
-    _options = replace(base, sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
+    _options = base._replace(sci_mode=sci_mode, **changes)  # type: ignore[arg-type]
 
 
 def get_printoptions() -> dict[str, Any]:
     """Return the present options as a dictionary that `set_printoptions` accepts."""
-    return asdict(_options)
+    return _options._asdict()
 
 
 @contextmanager

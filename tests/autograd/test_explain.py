@@ -46,7 +46,7 @@ def test_used_elsewhere_only(w, v):
     side = w.exp() + torch.ones(3, dtype=torch.float64)
     found = only(w, (v * 2).sum())
     assert (found.state, found.reason) == ("none", "elsewhere")
-    assert "ExpBackward0 used it, but no path leads from there to this loss" in found.text
+    assert "ExpBackward0 at " in found.text and "used it, but no path leads from there to this loss" in found.text
     del side
     gc.collect()
     assert only(w, (v * 2).sum()).reason == "unused"
@@ -161,7 +161,7 @@ def test_frozen_and_plain_and_integer(v):
 def test_dead_relu(w):
     found = only(w, torch.relu(w - 10).sum())
     assert (found.state, found.reason) == ("zero", "dead relu")
-    assert "dead relu: every element lies where it is flat" in found.text
+    assert "dead relu at " in found.text and "every element lies where it is flat" in found.text
 
 
 @pytest.mark.parametrize("name", ["sigmoid", "tanh"])
@@ -188,7 +188,7 @@ def test_no_slope_zero_factor_not_selected_and_zero_upstream(w):
     assert found.reason == "zero factor" and "'other', which is 0 everywhere" in found.text
     assert only(w, (w * 0).sum()).reason == "zero factor"
     found = only(w, torch.where(w > 100, w.exp(), torch.zeros(3)).sum())
-    assert found.reason == "not selected" and "where did not select any" in found.text
+    assert found.reason == "not selected" and "where at " in found.text and "did not select any" in found.text
 
 
 def test_line_of_the_cause_with_a_function(w):
@@ -210,7 +210,7 @@ def test_huge(w):
 def test_nan_and_inf():
     x = torch.tensor([0.0, 4.0], requires_grad=True)
     found = only(x, torch.where(x > 0, x.sqrt(), 0.0).sum())
-    assert found.state == "nan" and "the first NaN was made by SqrtBackward0, in the gradient of 'input'" in found.text
+    assert found.state == "nan" and "the first NaN was made by SqrtBackward0 at " in found.text
     found = only(x, x.sqrt().sum())
     assert found.state == "inf" and "the first infinity was made by SqrtBackward0" in found.text
 

@@ -10,7 +10,7 @@ from sapwood.testing import laws
 
 sapwood.ops.complete()
 OPS = sorted(registry)
-DIFFERENTIABLE = [n for n in OPS if registry[n].vjp is not None or any(v not in (None, todo) for v in registry[n].vjps)]
+DIFFERENTIABLE = [n for n in OPS if any(v not in (None, todo) for v in (registry[n].vjp, *registry[n].vjps))]
 SMOOTH = [n for n in DIFFERENTIABLE if registry[n].smooth]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 import warnings
 from contextvars import ContextVar
 from typing import Any
@@ -97,6 +96,8 @@ def examine(node: Any, g: Any, grads: Any) -> None:
 def where(node: Any) -> str:
     """Return the forward lines that made the node, as text, if it remembers them."""
     stack = (node.extra or {}).get("traceback")
+    import traceback
+
     return "" if stack is None else "\nIt was made here:\n" + "".join(traceback.format_list(stack))
 
 

@@ -10,40 +10,43 @@ runs the same formulas on Tensors, which records the backward pass as a graph of
 
 from __future__ import annotations
 
-import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
-from itertools import repeat
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
 from .. import alias
+from ..alias import moved
 from ..errors import ShapeError
-from ..node import Freed, Node, Output, hooked
-from ..state import ANOMALY, GUARD, last, mode, next_seq
+from ..node import Freed, Node, Output, Unusual, hooked
+from ..state import ANOMALY, GUARD, get_mode, last, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
 from .keeping import in_graph, readable
 
+sweep: Any = None
+"""The loop over ordinary nodes in native code; set by `native.switch`."""
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
+new = object.__new__
 _accumulating = threading.Lock()
 """Held while gradients are added to a `.grad`: passes of several threads may end at the same leaf."""
 
 
 def run(
     roots: Iterable[tuple[Any, Any]],
-    *,
     create: bool = False,
     keep: bool = False,
     wanted: list[Any] | None = None,
     into: bool = False,
     origin: Any = None,
+    stop: Collection[Any] = (),
 ) -> dict[Any, Any]:
     """Send gradients from the roots back through the graph.
 
@@ -54,68 +57,85 @@ def run(
         wanted: edges whose gradients to return; nothing else is visited.
         into: add the gradients of leaves to their `.grad`, of the wanted ones where there are some.
         origin: the user's line that asked for the pass, for the error of a second one.
+        stop: edges that a pass for `wanted` gradients does not go beyond.
 
     Returns:
         The gradients of the `wanted` edges that were reached; an empty dictionary with `into`.
     """
     waiting: dict[Any, Any] = {}
-    leaves: dict[Any, Any] = {}
     heap: list[tuple[int, Any]] = []
-    owned: set[int] = set()
-    path: set[Any] | None = None
+    # Edges that only undefined gradients reached, and edges whose gradient is a sum of our own, which may be added to
+    # in place. Dictionaries, because an empty one is made quicker than an empty set.
+    undefined: dict[Any, bool] = {}
+    summed: dict[Any, bool] = {}
     found: dict[Any, Any] = {}
+    path: set[Any] | None = None
+    counts = running = token = freed = None
     if wanted is not None or hooked:
         roots = list(roots)
-    if wanted is not None:
-        path = nodes_towards(list(roots), wanted)
-        found = dict.fromkeys(wanted)
-        if into:
-            # `backward(inputs=…)` runs the nodes of its inputs too: their hooks, and what they saved is freed.
-            path.update(edge for edge in wanted if isinstance(edge, Node | Output))
+        if wanted is not None:
+            path = nodes_towards(roots, wanted, stop)
+            found = dict.fromkeys(wanted)
+            if into:
+                # `backward(inputs=…)` runs the nodes of its inputs too: their hooks, and what they saved is freed.
+                path.update(edge for edge in wanted if isinstance(edge, Node | Output))
+        if into and hooked:
+            counts = hooks.leaf_counts([edge for edge, _ in roots], path, wanted)
     for edge, g in roots:
-        store = leaves if isinstance(edge, Tensor) else waiting
-        if edge in store:
-            store[edge] = store[edge] + g
+        if edge in waiting:
+            waiting[edge] = waiting[edge] + g
         else:
-            store[edge] = g
-            if store is waiting:
+            waiting[edge] = g
+            if not isinstance(edge, Tensor):
                 heappush(heap, (-edge.seq, edge))
-    counts = hooks.leaf_counts([edge for edge, _ in roots], path, wanted) if into and hooked else None
-    freed = None if keep else Freed(origin, next_seq())
-    anomaly = bool(mode.get() & (ANOMALY | GUARD))
-    unusual = create or anomaly or wanted is not None or bool(alias.moved) or counts is not None
-    undefined: set[Any] = set()
-    running = token = None
+    if not keep:
+        freed = new(Freed)
+        freed.origin = origin
+        freed.seq = next_seq()
+    anomaly = get_mode() & (ANOMALY | GUARD)
+    unusual = create or anomaly or wanted is not None or counts is not None or moved
+    written = last.write
+    arrived = waiting.get
+    # A node that alone waits: it need not go through the heap. While there is one, the heap is empty.
+    ahead = None
     try:
         if counts:
-            running, token = _enter(roots, path, wanted)
+            running, token = _enter(roots, path, wanted, stop)
             for leaf in [leaf for leaf, n in counts.items() if not n]:
                 del counts[leaf]
-                accumulate(leaf, leaves.pop(leaf), create)
-        while heap:
-            node = heappop(heap)[1]
+                accumulate(leaf, waiting.pop(leaf), create)
+        while True:
+            if sweep is not None and not unusual:
+                if ahead is not None:
+                    heappush(heap, (-ahead.seq, ahead))
+                    ahead = None
+                node = sweep(waiting, heap, summed, freed, written)
+                if node is None:
+                    break
+            elif ahead is not None:
+                node = ahead
+                ahead = None
+            elif heap:
+                node = heappop(heap)[1]
+            else:
+                break
             g = waiting.pop(node, None)
-            if owned:
-                # From here on it may be handed to several edges, or its id to another array.
-                owned.discard(id(g))
-            saved = node.saved
             dtype = node.dtype
-            vjps = node.vjps
-            if (
-                unusual
-                or type(saved) is not tuple
-                or node.extra is not None
-                or node.seq < last.write
-                or vjps is None
-                or dtype is C64
-                or dtype is C128
-            ):
+            grads = None
+            if not (unusual or node.extra is not None or node.seq < written or dtype is C64 or dtype is C128):
+                try:
+                    grads = node.pull(g, node.saved, node.edges)
+                except RuntimeWarning:
+                    grads = quietly(node.pull, g, node.saved, node.edges)
+                except Unusual:
+                    pass
+            if grads is None:
                 if g is None:
                     if node not in undefined:
                         continue
-                    undefined.remove(node)
-                if running is None and (node.extra is not None or node.own_pull is not None):
-                    running, token = _enter(roots, path, wanted)
+                    del undefined[node]
+                if running is None:
+                    running, token = _enter(roots, path, wanted, stop)
                 if node.extra is not None:
                     g = hooks.before(node, g, create)
                 if path is not None:
@@ -126,70 +146,75 @@ def run(
                 if type(node) is Output:
                     _collect(node, g, waiting, heap)
                     continue
-                grads = pull(node, g, create)
+                grads = pull_any(node, g, create)
                 if anomaly:
                     examine(node, g, grads)
-                saved = [(x,) for x in grads]
-                vjps = repeat(_given)
-            for edge, vjp, args in zip(node.edges, vjps, saved):
-                if edge is None:
+                # Hooks and the user's formulas may have written.
+                written = last.write
+                if create:
+                    grads = _join(node, grads, waiting, heap, undefined)
+            for edge, g in zip(node.edges, grads):
+                if g is None:
+                    if edge is not None and edge not in waiting and not isinstance(edge, Tensor):
+                        unusual = True
+                        if edge not in undefined:
+                            undefined[edge] = True
+                            heappush(heap, (-edge.seq, edge))
+                            if ahead is not None:
+                                heappush(heap, (-ahead.seq, ahead))
+                                ahead = None
                     continue
-                try:
-                    gi = vjp(g, *args)
-                except RuntimeWarning:
-                    gi = quietly(vjp, g, *args)
-                if gi is None:
-                    unusual = True
-                    if not isinstance(edge, Tensor) and edge not in waiting and edge not in undefined:
-                        undefined.add(edge)
-                        heappush(heap, (-edge.seq, edge))
-                    continue
-                if isinstance(edge, Tensor):
-                    store, spec = leaves, edge._array
-                else:
-                    store, spec = waiting, edge
-                a = gi._array if create else gi
-                if a.shape != spec.shape or a.dtype is not spec.dtype:
-                    gi = repair(gi, spec.shape, spec.dtype, node)
-                if edge not in store:
-                    store[edge] = gi
-                    if store is waiting:
-                        heappush(heap, (-edge.seq, edge))
-                elif create:
-                    store[edge] = store[edge] + gi
-                else:
-                    total = store[edge]
-                    if id(total) in owned:
-                        add(total, gi, total)
+                total = arrived(edge)
+                if total is None:
+                    if isinstance(edge, Tensor):
+                        spec = edge._array
+                    elif edge is None:
+                        continue
                     else:
-                        total = store[edge] = add(total, gi)
-                        # A 0-d sum is a scalar, which cannot be added to in place.
-                        if type(total) is ndarray:
-                            owned.add(id(total))
+                        spec = edge
+                        if heap or ahead is not None:
+                            heappush(heap, (-edge.seq, edge))
+                            if ahead is not None:
+                                heappush(heap, (-ahead.seq, ahead))
+                                ahead = None
+                        else:
+                            ahead = edge
+                    if g.shape != spec.shape or g.dtype is not spec.dtype:
+                        g = repair(g, spec.shape, spec.dtype, node)
+                    waiting[edge] = g
+                    continue
+                if g.shape != total.shape or g.dtype is not total.dtype:
+                    g = repair(g, total.shape, total.dtype, node)
+                if edge in summed:
+                    add(total, g, total)
+                else:
+                    waiting[edge] = total = add(total, g)
+                    # A 0-d sum is a scalar, which cannot be added to in place.
+                    if type(total) is ndarray:
+                        summed[edge] = True
             if not keep and node.saves:
                 node.saved = freed
             if counts:
-                a = g = gi = total = grads = saved = args = None
-                _complete(node.edges, counts, leaves, create)
+                g = total = grads = None
+                _complete(node.edges, counts, waiting, create)
         # What the loop's variables still hold would look like a second owner of a fresh gradient.
-        a = g = gi = total = grads = saved = args = None
+        g = total = grads = None
+        # Leaves are never taken from the heap: what still waits is theirs.
         if not into:
             for edge in found:
-                if edge in leaves:
-                    found[edge] = hooks.leaf_tensor_hooks(edge, leaves[edge], create)
+                if edge in waiting:
+                    if running is None and edge._extra is not None:
+                        running, token = _enter(roots, path, wanted, stop)
+                    found[edge] = hooks.leaf_tensor_hooks(edge, waiting[edge], create)
         else:
             if wanted is not None:
-                leaves = {e: leaves.pop(e) for e in found if e in leaves}
-            hooked_late = []
+                _leave_only(found, waiting)
             with _accumulating:
-                while leaves:
-                    leaf = next(iter(leaves))
-                    if leaf._extra is not None:
-                        hooked_late.append((leaf, leaves.pop(leaf)))
-                    else:
-                        # Popped straight into the call: with no second holder, a fresh gradient can be taken as it is.
-                        _add_to(leaf, leaves.pop(leaf), create)
-            for leaf, g in hooked_late:
+                for leaf in tuple(waiting):
+                    if leaf._extra is None:
+                        # Popped straight into the call: with no second holder, a fresh gradient is taken as it is.
+                        _add_to(leaf, waiting.pop(leaf), create)
+            for leaf, g in waiting.items():
                 accumulate(leaf, g, create)
         if running is not None:
             for callback in running.callbacks:
@@ -200,14 +225,41 @@ def run(
     return found
 
 
-def _enter(roots: Any, path: Any, wanted: Any) -> tuple[hooks.Pass, Any]:
+def repair_at(g: Any, edge: Any, node: Any) -> Any:
+    """Return `g` as an array that fits an edge."""
+    spec = edge._array if isinstance(edge, Tensor) else edge
+    return np.asarray(repair(g, spec.shape, spec.dtype, node))
+
+
+def _leave_only(edges: Iterable[Any], waiting: dict[Any, Any]) -> None:
+    """Drop what is not wanted; keep the rest in the order of `edges`."""
+    for edge, g in [(e, waiting[e]) for e in edges if e in waiting]:
+        del waiting[edge]
+        waiting[edge] = g
+    for edge in set(waiting) - set(edges):
+        del waiting[edge]
+
+
+def _join(node: Any, grads: Any, waiting: Any, heap: Any, undefined: Any) -> list[None]:
+    """Send gradients that are Tensors along the edges, by recorded additions; leave None for each."""
+    for edge, g in zip(node.edges, grads):
+        if edge is None or g is None:
+            continue
+        leaf = isinstance(edge, Tensor)
+        spec = edge._array if leaf else edge
+        if g._array.shape != spec.shape or g._array.dtype is not spec.dtype:
+            g = repair(g, spec.shape, spec.dtype, node)
+        total = waiting.get(edge)
+        waiting[edge] = g if total is None else total + g
+        if total is None and not leaf and edge not in undefined:
+            heappush(heap, (-edge.seq, edge))
+    return [None] * len(grads)
+
+
+def _enter(roots: Any, path: Any, wanted: Any, stop: Any) -> tuple[hooks.Pass, Any]:
     """Let the hooks and functions that will be called find the pass that calls them."""
-    running, token = hooks.current.get(), None
-    if running is None or running.begun:
-        running = hooks.Pass(wanted is not None)
-        token = hooks.current.set(running)
-    running.begin(roots, path, wanted)
-    return running, token
+    running = hooks.Pass(roots, path, wanted, stop)
+    return running, hooks.current.set(running)
 
 
 def _complete(edges: Iterable[Any], counts: dict[Any, int], leaves: dict[Any, Any], create: bool) -> None:
@@ -218,11 +270,6 @@ def _complete(edges: Iterable[Any], counts: dict[Any, int], leaves: dict[Any, An
             if counts[edge] <= 0:
                 del counts[edge]
                 accumulate(edge, leaves.pop(edge, None), create)
-
-
-def _given(g: Any, gi: Any) -> Any:
-    """The formula of a gradient that `pull` has computed already."""
-    return gi
 
 
 def _collect(output: Output, g: Any, waiting: dict[Any, Any], heap: list[tuple[int, Any]]) -> None:
@@ -242,7 +289,7 @@ def quietly(function: Any, *args: Any) -> Any:
         return function(*args)
 
 
-def pull(node: Node, g: Any, create: bool = False) -> Any:
+def pull_any(node: Node, g: Any, create: bool = False) -> Any:
     """Return the gradient of every input of `node`, whatever is unusual about it.
 
     Raises:
@@ -263,22 +310,19 @@ def pull(node: Node, g: Any, create: bool = False) -> Any:
         saved = readable(node)
     if node.seq < last.write:
         alias.check_saved(node)
-    if alias.moved:
-        saved = tuple([s and tuple(map(alias.current, s)) for s in saved])
+    if moved:
+        saved = tuple(map(alias.current, saved))
     if create:
         saved = in_graph(node, saved)
-    needs = tuple([e is not None for e in node.edges])
     seen = g
-    if type(g) is list and not node.takes_none:
-        g = [zeros_for(node, k, create) if x is None else x for k, x in enumerate(g)]
+    if type(g) is list:
+        zeros = not node.takes_none
+        g = tuple([zeros_for(node, k, create) if x is None and zeros else x for k, x in enumerate(g)])
     # For a holomorphic f the gradient is g · conj(f') = conj(conj(g) · f'): formulas stay those of real numbers.
     conjugate = node.holomorphic and type(node.dtype) is not tuple and node.dtype.kind == "c"
     if conjugate:
         g = g.conj()
-    if node.vjps is None:
-        grads = quietly(node.joint, g, needs, *saved[0])
-    else:
-        grads = [quietly(vjp, g, *args) if n else None for vjp, n, args in zip(node.vjps, needs, saved)]
+    grads = quietly(node.pull, g, saved, node.edges)
     if conjugate:
         grads = [x if x is None else x.conj() for x in grads]
     return grads if node.extra is None else hooks.after(node, seen, grads, create)
@@ -329,8 +373,8 @@ def _convert(g: Any, dtype: np.dtype[Any], tensor: bool) -> Any:
     return g.to(of_numpy(dtype))
 
 
-def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any]) -> set[Any]:
-    """Return the nodes that lie on a path from a root to one of the `wanted` edges."""
+def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any], stop: Collection[Any] = ()) -> set[Any]:
+    """Return the nodes on a path from a root to one of the `wanted` edges that does not go beyond `stop`."""
     goals = set(wanted)
     order: list[Any] = []
     seen: set[Any] = set()
@@ -341,10 +385,12 @@ def nodes_towards(roots: list[tuple[Any, Any]], wanted: list[Any]) -> set[Any]:
             continue
         seen.add(node)
         order.append(node)
+        if node in stop:
+            continue
         stack.extend(e for e in hooks.edges_of(node) if isinstance(e, (Node, Output)))
     on_path: set[Any] = set()
     for node in sorted(order, key=lambda n: n.seq):
-        if any(e in goals or e in on_path for e in hooks.edges_of(node) if e is not None):
+        if node not in stop and any(e in goals or e in on_path for e in hooks.edges_of(node) if e is not None):
             on_path.add(node)
     return on_path
 
@@ -365,41 +411,39 @@ def accumulate(leaf: Any, g: Any, create: bool) -> None:
 
 
 def _add_to(leaf: Any, g: Any, create: bool) -> None:
-    """Add a gradient to the `.grad` of a leaf; called with the lock held."""
+    """Add a gradient to the `.grad` of a leaf; called with the lock held.
+
+    A fresh array that only the engine has is taken as it is; else the leaf gets one that nobody else holds, laid out
+    like the leaf.
+    """
     old = leaf._grad
     if create:
         leaf._grad = g if old is None else old + g
     elif old is None:
-        leaf._grad = wrap(_own(g, leaf._array))
+        like = leaf._array
+        if type(g) is not ndarray or g.base is not None or g.strides != like.strides or getrefcount(g) > _SOLE:
+            given, g = g, np.empty_like(like)
+            g[...] = given
+        t = new(Tensor)
+        t._array = g
+        t._node = None
+        leaf._grad = t
     elif old._node is None:
-        np.add(old._array, g, out=old._array)
+        add(old._array, g, old._array)
         if old._record is not None or alias.record_of(old) is not None:
             alias.stamp(old, "backward")
     else:
         leaf._grad = wrap(np.asarray(old._array + g))
 
 
-def _own(g: Any, like: ndarray[Any, Any]) -> ndarray[Any, Any]:
-    """Return `g` as an array that nobody else holds, laid out like the leaf.
-
-    A fresh array is taken as it is. Three references mean that only the engine has it: this parameter, the caller's
-    variable and the argument of getrefcount.
-    """
-    if type(g) is ndarray and g.base is None and g.strides == like.strides and sys.getrefcount(g) <= _SOLE:
-        return g
-    out = np.empty_like(like)
-    out[...] = g
-    return out
-
-
-def _count(g: Any) -> int:
-    return sys.getrefcount(g)
+def _count(leaf: Any, g: Any, create: bool) -> int:
+    return getrefcount(g)
 
 
 def _sole_count() -> int:
-    """Return the count that `_own` sees for an array only its caller holds; it differs between interpreters."""
-    fresh = np.zeros(1)
-    return _count(fresh)
+    """Return the count that `_add_to` sees for an array that only its caller held; it differs between interpreters."""
+    store = {0: np.zeros(1)}
+    return _count(None, store.pop(0), False)
 
 
 _SOLE = _sole_count()

@@ -58,7 +58,6 @@ class FunctionNode(Node):
     )
 
     function: Any = None
-    vjps = None
     takes_none = True
     holomorphic = False
 
@@ -212,7 +211,7 @@ class FunctionNode(Node):
     def __repr__(self) -> str:
         return f"<torch.autograd.function.{type(self).__name__} object at {id(self):#x}>"
 
-    def pull(self, g: Any, create: bool) -> list[Any]:
+    def own_pull(self, g: Any, create: bool) -> list[Any]:
         """Return the gradient of every input from the user's backward."""
         if isinstance(self.saved, Freed):
             self.saved_tensors  # noqa: B018 - raises
@@ -272,9 +271,6 @@ class FunctionNode(Node):
                 grads.append(r if create or r is None else r._array)
         live = iter(grads)
         return [next(live) if needs else None for needs in self.needs_input_grad]
-
-
-FunctionNode.own_pull = FunctionNode.pull
 
 
 class _FunctionMeta(type):

@@ -183,11 +183,12 @@ def saved_arrays(node: Any, i: int) -> list[tuple[str, Any]]:
     """Return the operands and results that the formula of input i of `node` used, by name."""
     if not isinstance(node.saved, tuple) or not node.saved or not node.wants:
         return []
-    at = i if node.vjps is not None and i < len(node.wants) else 0
+    at = i if node.op.vjp is None and i < len(node.wants) else 0
+    kept = dict(zip(node.keeps, node.saved))
     names = {"out": "its result"}
     return [
         (names.get(n, n), v)
-        for n, v in zip(node.wants[at], node.saved[at] or ())
+        for n, v in ((n, kept[n]) for n in node.wants[at])
         if isinstance(v, ndarray) or (n in node.inputs and isinstance(v, int | float))
     ]
 

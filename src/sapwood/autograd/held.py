@@ -84,10 +84,9 @@ def saved(loss: Any, module: Any = None) -> SavedReport:
     Example:
         >>> import sapwood
         >>> x = sapwood.ones(1000, requires_grad=True)
-        >>> print(sapwood.autograd.saved(x.exp().sum()))
-        saved for backward: 4.0 kB by 2 nodes
-          by op
-                4.0 kB  ExpBackward0
+        >>> report = sapwood.autograd.saved(x.exp().sum())
+        >>> report.total, report.by("op")
+        (4000, {'ExpBackward0': 4000})
     """
     if not isinstance(loss, Tensor) and callable(loss):
         loss = _recorded(loss, module)
@@ -152,18 +151,16 @@ def saved_arrays_of(node: Node) -> Iterator[tuple[str, Any]]:
         return
     if isinstance(saved, Packed):
         saved = saved.saved
-    for i, values in enumerate(saved):
-        if node.op is None:
-            # A custom function keeps (leaf, array, place, number) of each tensor.
-            if values is not None:
-                yield "saved tensor", values[1]
-            continue
-        for name, value in zip(node.wants[i] if i < len(node.wants) else (), values or ()):
-            for a in value if type(value) is tuple else (value,):
-                a = a.value if type(a) is PackedValue else a
-                a = a._array if isinstance(a, Tensor) else a
-                if isinstance(a, ndarray):
-                    yield {"input": "self", "out": "result"}.get(name, name), a
+    if node.op is None:
+        # A custom function keeps (leaf, array, place, number) of each tensor.
+        yield from (("saved tensor", entry[1]) for entry in saved if entry is not None)
+        return
+    for name, value in zip(node.keeps, saved):
+        for a in value if type(value) is tuple else (value,):
+            a = a.value if type(a) is PackedValue else a
+            a = a._array if isinstance(a, Tensor) else a
+            if isinstance(a, ndarray):
+                yield {"input": "self", "out": "result"}.get(name, name), a
 
 
 def _held(node: Node, owners: dict[int, str], counted: set[int]) -> Iterator[Held]:

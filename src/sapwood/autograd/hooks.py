@@ -7,7 +7,7 @@ accumulation, post-accumulate hooks, post-hooks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
@@ -24,49 +24,19 @@ class Pass:
 
     Attributes:
         partial: whether only the gradients of given tensors are wanted.
-        stop: edges that such a pass does not go beyond.
-        asked: its roots and the wanted edges.
         callbacks: functions to call when the pass has ended.
         notes: what hooks on several tensors remember during the pass.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_path",
-        "_reached",
-        "_roots",
-        "_wanted",
-        "asked",
-        "begun",
-        "callbacks",
-        "notes",
-        "partial",
-        "stop",
-    )
+    __slots__ = ("__weakref__", "_path", "_reached", "_roots", "_stop", "_wanted", "callbacks", "notes", "partial")
 
-    callbacks: list[Callable[[], Any]]
-    notes: dict[Any, Any]
-
-    def __init__(self, partial: bool, stop: Collection[Any] = (), asked: Any = ()) -> None:
-        self.partial = partial
-        self.stop = stop
-        self.asked = asked
-        self.begun = False
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in Pass.__slots__ or self.begun or not self.asked:
-            raise AttributeError(f"Pass has no attribute {name!r}")
-        # Only leaves had hooks, which the engine runs at the end without telling the pass that it has begun.
-        from .engine import nodes_towards
-
-        roots, wanted = self.asked
-        self.begin(roots, nodes_towards(list(roots), wanted), wanted)
-        return getattr(self, name)
-
-    def begin(self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None) -> None:
-        """Note what the engine was asked to do."""
-        self.begun = True
-        self.callbacks, self.notes = [], {}
+    def __init__(
+        self, roots: Iterable[tuple[Any, Any]], path: set[Any] | None, wanted: Iterable[Any] | None, stop: Any = ()
+    ) -> None:
+        self.partial = wanted is not None
+        self._stop = stop
+        self.callbacks: list[Callable[[], Any]] = []
+        self.notes: dict[Any, Any] = {}
         self._reached: set[Any] | None = None
         self._roots = [edge for edge, _ in roots]
         self._path = path
@@ -75,7 +45,7 @@ class Pass:
     def will_reach(self, edge: Any) -> bool:
         """Return whether the gradient of `edge` is computed in this pass."""
         if self._reached is None:
-            self._reached = reachable(self._roots)
+            self._reached = reachable(self._roots, self._stop)
             if self._path is not None:
                 self._reached &= self._path | set(self._wanted or ())
         return edge in self._reached
@@ -84,8 +54,8 @@ class Pass:
 current: ContextVar[Pass | None] = ContextVar("sapwood_pass", default=None)
 
 
-def reachable(roots: list[Any]) -> set[Any]:
-    """Return every edge that can be reached from the roots, themselves included."""
+def reachable(roots: list[Any], stop: Any = ()) -> set[Any]:
+    """Return every edge that can be reached from the roots, themselves included, not going beyond `stop`."""
     seen: set[Any] = set()
     stack = list(roots)
     while stack:
@@ -93,16 +63,13 @@ def reachable(roots: list[Any]) -> set[Any]:
         if edge in seen:
             continue
         seen.add(edge)
-        if not isinstance(edge, Tensor):
+        if not isinstance(edge, Tensor) and edge not in stop:
             stack.extend(e for e in edges_of(edge) if e is not None)
     return seen
 
 
 def edges_of(node: Any) -> tuple[Any, ...]:
-    """Return the edges of a Node or an Output; none where the running pass is to stop."""
-    running = current.get()
-    if running is not None and node in running.stop:
-        return ()
+    """Return the edges of a Node or an Output."""
     return (node.node,) if type(node) is Output else node.edges
 
 

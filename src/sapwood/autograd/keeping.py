@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from ..alias import check_intact
 from ..errors import ArgumentError, GradError
-from ..node import Freed, Node, Output
+from ..node import Freed, Node, Output, Unusual
 from ..state import GRAD, PACK, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from . import told
@@ -27,6 +27,9 @@ class Packed:
 
     def __init__(self, saved: tuple[Any, ...]) -> None:
         self.saved = saved
+
+    def __iter__(self) -> Any:
+        raise Unusual
 
 
 class PackedValue:
@@ -56,7 +59,7 @@ class PackedValue:
 
 
 def readable(node: Node) -> tuple[Any, ...]:
-    """Return the node's saved arguments per input, unpacked.
+    """Return the values that the node keeps, unpacked.
 
     Raises:
         GradError: an earlier backward has freed them.
@@ -70,7 +73,7 @@ def readable(node: Node) -> tuple[Any, ...]:
             "from an op that returns several views, was made under no_grad, or by a custom Function; clone it first"
         )
     if type(saved) is Packed:
-        return tuple(None if args is None else tuple(map(_unpack, args)) for args in saved.saved)
+        return tuple(map(_unpack, saved.saved))
     found: tuple[Any, ...] = saved
     return found
 
@@ -82,11 +85,8 @@ def _unpack(value: Any) -> Any:
 
 
 def in_graph(node: Node, saved: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return the saved arguments per input with arrays as Tensors at their places in the graph."""
-    return tuple(
-        () if args is None else tuple(map(as_tensor, repeat(node), names, args))
-        for names, args in zip(node.wants, saved)
-    )
+    """Return kept values with arrays as Tensors at their places in the graph."""
+    return tuple(map(as_tensor, repeat(node), node.keeps, saved))
 
 
 class SavedTensor:
@@ -145,30 +145,20 @@ def raw_value(node: Node, name: str) -> SavedTensor:
     """
     own = {"self": "input", "result": "out"}.get(name, name)
     readable_or_freed(node)
-    at = next(((i, names.index(own)) for i, names in enumerate(node.wants) if own in names), None)
-    if at is None or own not in (*node.inputs, *node.out_names):
+    if own not in node.keeps or own not in (*node.inputs, *node.out_names):
         raise AttributeError(f"{node.name()} saves no tensor called {name!r}")
+    at = node.keeps.index(own)
 
-    def places() -> list[tuple[int, int]]:
-        return [(i, names.index(own)) for i, names in enumerate(node.wants) if own in names]
-
-    def rows() -> list[Any]:
+    def values() -> list[Any]:
         readable_or_freed(node)
         return list(node.saved.saved if type(node.saved) is Packed else node.saved)
 
     def find() -> Any:
-        for i, k in places():
-            if (row := rows()[i]) is not None:
-                value = row[k]
-                return value if type(value) is PackedValue else as_tensor(node, own, value)
-        return None
+        value = values()[at]
+        return value if value is None or type(value) is PackedValue else as_tensor(node, own, value)
 
     def replace(value: PackedValue) -> None:
-        changed = rows()
-        for i, k in places():
-            if changed[i] is not None:
-                changed[i] = (*changed[i][:k], value, *changed[i][k + 1 :])
-        node.saved = Packed(tuple(changed))
+        node.saved = Packed((*values()[:at], value, *values()[at + 1 :]))
 
     return SavedTensor(node, name, find, replace)
 
@@ -214,11 +204,11 @@ def alias_of_leaf(leaf: Any, value: Any) -> Any:
         from ..dtypes import of_numpy
 
         return leaf.to(of_numpy(value.dtype))
-    from ..ops.call import node_class
     from ..ops.declare import registry
+    from ..ops.nodes import node_class
 
     node: Node = node_class(registry["clone"], "CloneBackward0")()
-    node.edges, node.saved, node.extra = (leaf,), ((),), None
+    node.edges, node.saved, node.extra = (leaf,), (), None
     node.shape, node.dtype, node.seq = value.shape, value.dtype, next_seq()
     return wrap(value, node)
 
@@ -232,11 +222,8 @@ def saved_value(node: Node, name: str) -> Any:
     """
     readable_or_freed(node)
     saved = node.saved.saved if type(node.saved) is Packed else node.saved
-    for i, names in enumerate(node.wants):
-        if name in names and saved[i] is not None:
-            value = saved[i][names.index(name)]
-            check_intact(node, name, value)
-            return as_tensor(node, name, _unpack(value))
-    if any(name in names for names in node.wants) or name in node.inputs:
+    if name not in node.keeps:
         return None
-    raise AttributeError(f"{node.name()} saves nothing called {name!r}")
+    value = saved[node.keeps.index(name)]
+    check_intact(node, name, value)
+    return as_tensor(node, name, _unpack(value))

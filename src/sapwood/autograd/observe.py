@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -26,6 +25,8 @@ _disabled: ContextVar[str | None] = ContextVar("sapwood_saved_hooks_disabled", d
 def observed(node: Node, word: int) -> None:
     """Apply the modes in `word` to a node that was just recorded."""
     if word & ANOMALY:
+        import traceback
+
         stack = traceback.extract_stack()[:-4]
         rare(node)["traceback"] = lines = [f for f in stack if not is_own(f.filename)] or stack
         node.metadata["traceback_"] = traceback.format_list(lines)
@@ -80,12 +81,7 @@ def _pack(node: Node, pack: Callable[[Tensor], Any], unpack: Callable[[Any], Ten
             )
         return value
 
-    node.saved = Packed(
-        tuple(
-            None if values is None else tuple(packed(n, v) for n, v in zip(names_, values))
-            for names_, values in zip(node.wants, node.saved)
-        )
-    )
+    node.saved = Packed(tuple(packed(n, v) for n, v in zip(node.keeps, node.saved)))
 
 
 class _Within:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..errors import ArgumentError, DtypeError, GradError, ShapeError
 from ..node import LEAF, GradientEdge, Output, edge_of
-from ..origin import of_frame
+from ..origin import of_frame, user_files
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor, wrap
 from ..warned import warn
 from . import engine, hooks, told
+from .engine import run
 
 transformed: Any = None
 """What answers `grad` for tensors inside transforms (vmap, forward mode); set when these are first used."""
@@ -48,10 +49,7 @@ def backward(
             raise GradError("backward: grad_variables is the old name of grad_tensors; pass only the latter")
         warn("backward: grad_variables is the old name of grad_tensors; use the new one", FutureWarning)
         grad_tensors = grad_variables
-    if grad_tensors is None and isinstance(tensors, Tensor) and not create_graph:
-        roots = _one_root(tensors)
-    else:
-        roots = _roots("backward", tensors, grad_tensors, create_graph)
+    roots = _roots("backward", tensors, grad_tensors, create_graph)
     wanted = None
     if inputs is not None:
         inputs = _sequence("backward", "inputs", inputs)
@@ -79,20 +77,17 @@ def _run(
         frame = getframe(2)
         # Every `loss.backward()` comes through the method; asking for the frame above it is quicker than walking.
         origin = of_frame(getframe(3) if frame.f_code is _METHOD else frame)
-    current = hooks.current.set(hooks.Pass(True, stop, (roots, wanted)) if wanted else hooks.Pass(False))
     try:
         if not create:
-            return engine.run(roots, keep=keep, wanted=wanted, into=into, origin=origin)
+            return run(roots, False, keep, wanted, into, origin, stop)
         token = mode.set(get_mode() | GRAD)
         try:
-            return engine.run(roots, create=True, keep=keep, wanted=wanted, into=into, origin=origin)
+            return run(roots, True, keep, wanted, into, origin, stop)
         finally:
             mode.reset(token)
     except Exception as problem:
-        told.add_notes(problem, roots, engine.run)
+        told.add_notes(problem, roots, run)
         raise
-    finally:
-        hooks.current.reset(current)
 
 
 def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
@@ -106,19 +101,7 @@ def _sequence(op: str, what: str, given: Any) -> tuple[Any, ...]:
 
 
 _ones: dict[Any, np.ndarray[Any, Any]] = {}
-
-
-def _one_root(tensor: Tensor) -> Any:
-    """Return the root of the commonest call, `loss.backward()`, without looking at what it does not have."""
-    node, a = tensor._node, tensor._array
-    if node is None or node is LEAF or a.size != 1 or a.dtype.kind == "c":
-        return _roots("backward", tensor, None, False)
-    key = a.ndim, a.dtype
-    one = _ones.get(key)
-    if one is None:
-        one = _ones[key] = np.ones(a.shape, a.dtype)
-        one.flags.writeable = False
-    return ((node, one),)
+"""Per shape and type of a root of one element: the gradient it starts with."""
 
 
 def grad(
@@ -261,8 +244,13 @@ def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, creat
             )
         if dtype.kind == "c":
             raise GradError(f"{op}: a gradient can be left out only for a real root, root {i} is {dtype}; pass one")
-        one = np.ones(shape, dtype)
-        return wrap(one) if create else one
+        if create:
+            return wrap(np.ones(shape, dtype))
+        one = _ones.get((shape, dtype))
+        if one is None:
+            one = _ones[shape, dtype] = np.ones(shape, dtype)
+            one.flags.writeable = False
+        return one
     if g._array.shape != shape:
         raise ShapeError(f"{op}: the gradient of root {i} has shape {g._array.shape}, the root has {shape}")
     if g._array.dtype is not dtype:
@@ -309,7 +297,22 @@ def _method(
         GradError: the tensor has no graph, has several elements and no `gradient` is given, its graph was already
             freed, or a value saved for backward was written over.
     """
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    if gradient is not None or inputs is not None or create_graph or retain_graph:
+        return backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    # The commonest call, straight to the engine.
+    a, node = self._array, self._node
+    one = _ones.get((a.shape, a.dtype))
+    if one is None or node is None or node is LEAF:
+        return backward(self, None, retain_graph)
+    roots = ((node, one),)
+    frame = getframe(1)
+    code = frame.f_code
+    origin = (code, frame.f_lasti) if code.co_filename in user_files else of_frame(frame)
+    try:
+        run(roots, False, False, None, True, origin)
+    except Exception as problem:
+        told.add_notes(problem, roots, run)
+        raise
 
 
 _method.__name__, _method.__qualname__ = "backward", "Tensor.backward"

@@ -95,9 +95,9 @@ def steps(tensors: Any, grad_tensors: Any = None, *, retain_graph: bool = False)
         >>> import sapwood
         >>> x = sapwood.tensor(3.0, requires_grad=True)
         >>> for event in sapwood.autograd.steps(x * x):
-        ...     print(event)
-        step 1: MulBackward0: 1 -> 3, 3
-        step 2: AccumulateGrad: 6 is added to .grad
+        ...     print(event.number, event.name, [g.item() for g in event.incoming])
+        1 MulBackward0 [1.0]
+        2 AccumulateGrad [6.0]
         >>> x.grad
         tensor(6.)
     """
@@ -129,7 +129,8 @@ def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, ho
     """
     waiting: dict[Any, Any] = {}
     heap: list[tuple[int, Any]] = []
-    freed = Freed(here(), next_seq())
+    freed = Freed()
+    freed.origin, freed.seq = here(), next_seq()
     for edge, g in roots:
         _add(edge, g, leaves, waiting, heap)
     number = 0
@@ -144,7 +145,7 @@ def walk(roots: list[tuple[Any, Any]], leaves: dict[Any, Any], *, keep: bool, ho
             continue
         try:
             node.extra = extra if hooks else None
-            pulled = engine.pull(node, g)
+            pulled = engine.pull_any(node, g)
         except Exception as problem:
             told.add_notes(problem, roots, walk)
             raise

@@ -8,9 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..node import Node, Output
-from ..origin import Tracking, at, origin_of, place
-
-HINT = "call autograd.set_origin_tracking(True) before the forward pass to see the line"
+from ..origin import at, origin_of, place
 
 
 def overwritten(node: Any, what: str, array: Any, record: Any, since: int) -> str:
@@ -26,18 +24,13 @@ def overwritten(node: Any, what: str, array: Any, record: Any, since: int) -> st
     return (
         f"backward: {node.name()} saved {what}, {array.dtype} {array.shape},{made}{',' if made else ''} and {op}"
         f"{_line(origin)} has written over it ({count}; version {record.version} of its memory); use the out-of-place "
-        f"form of {op.removesuffix('_')} there, or pass tensor.clone() to one of the two{unknown(node)}"
+        f"form of {op.removesuffix('_')} there, or pass tensor.clone() to one of the two"
     )
 
 
 def _line(origin: Any) -> str:
     found = place(origin)
     return f" at {found}" if found else ""
-
-
-def unknown(node: Any) -> str:
-    """Return how to get the line of a node that does not know it."""
-    return "" if origin_of(node) or Tracking.on else f" ({HINT})"
 
 
 def freed(node: Any, by: Any) -> str:
@@ -70,8 +63,6 @@ def add_notes(problem: BaseException, roots: Any, run: Any) -> None:
             f"In the backward of {node.name()}, recorded by the forward call\n"
             f'  File "{made.file}", line {made.line}, in {made.function}' + (f"\n    {made.text}" if made.text else "")
         )
-    elif not Tracking.on:
-        problem.add_note(f"In the backward of {node.name()}; {HINT} that recorded it.")
     if isinstance(node.saved, Freed):
         text = shared_part(roots, node.saved)
         if text:

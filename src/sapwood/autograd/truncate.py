@@ -83,8 +83,13 @@ def _end_like(node: Node) -> Node:
 @cache
 def _ends(cls: type[Node]) -> Any:
     """Return the class of nodes that are called as those of `cls`, and have neither inputs nor formulas."""
-    members = {"__slots__": (), "__module__": cls.__module__, "vjps": (), "joint": None, "own_pull": None}
-    return type(cls.__name__, (cls,), members | {"saves": False, "wants": (), "inputs": ()})
+    members = {"__slots__": (), "__module__": cls.__module__, "pull": staticmethod(_nothing), "own_pull": None}
+    return type(cls.__name__, (cls,), members | {"saves": False, "wants": (), "keeps": (), "inputs": ()})
+
+
+def _nothing(g: Any, saved: Any, edges: Any) -> tuple[()]:
+    """Stand for the formulas of a node without inputs."""
+    return ()
 
 
 __all__ = ["cut"]

@@ -92,7 +92,8 @@ def _free(outs: tuple[Any, ...]) -> None:
     from ..origin import here
     from ..state import next_seq
 
-    freed = Freed(here(), next_seq())
+    freed = Freed()
+    freed.origin, freed.seq = here(), next_seq()
     seen: set[Any] = set()
     stack = [t._node for o in outs for t in plain(o) if t._node is not LEAF]
     while stack:

@@ -18,8 +18,8 @@ from ..autograd import engine
 from ..dtypes import of_numpy
 from ..errors import GradError
 from ..node import LEAF, Node, Output
-from ..ops.call import node_class
 from ..ops.declare import input_names, registry
+from ..ops.nodes import node_class
 from ..state import GRAD, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from .batched import BatchedTensor
@@ -198,7 +198,7 @@ def _fresh(x: Any) -> Tensor:
         return wrap(x._array, LEAF)
     node: Node = node_class(registry["alias"], "AliasBackward0")()
     node.edges = (x if x._node is LEAF else x._node,)
-    node.saved = ((),)
+    node.saved = ()
     node.shape, node.dtype, node.extra, node.seq = x._array.shape, x._array.dtype, None, next_seq()
     return wrap(x._array, node)
 

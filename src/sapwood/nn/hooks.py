@@ -185,8 +185,6 @@ class BackwardHookFunctionBackward(Node):
 
     __slots__ = ("outs",)
 
-    vjps = None
-
     def own_pull(self, g: list[Any], create: bool) -> list[Any]:
         """Pass the gradients on; what nothing used is zero."""
         return [zeros_for(self, nr, create) if x is None else x for nr, x in enumerate(g)]

@@ -13,7 +13,6 @@ import re
 import sys
 import types
 from collections.abc import Callable
-from functools import cache
 from itertools import count
 from typing import Any
 
@@ -22,11 +21,13 @@ from numpy import asarray, ndarray
 
 from .. import alias, cuts, origin
 from ..dtypes import F32, F64
-from ..node import LEAF, Node
+from ..node import LEAF
 from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
 from . import slow as slow_path
 from .declare import REQUIRED, Op, differentiable, input_names, todo
+from .nodes import keeps, node_class, node_expression, node_names, users
+from .warm import counted
 
 _serial = count(1).__next__
 
@@ -57,8 +58,10 @@ _COMMON = {
     "unrecorded": cuts.unrecorded,
 }
 
-_printed: list[tuple[Any, type[Op], str | None]] = []
-"""Every eager function whose body exists: what has to change when origin tracking is switched."""
+printed: list[tuple[Any, type[Op], str | None]] = []
+"""Every eager function whose body exists, with its op and kind: what changes when origin tracking is switched."""
+printers: list[Callable[[Any, type[Op], str | None], None]] = []
+"""Called with each eager function when its body was printed."""
 
 
 def eager(op: type[Op]) -> Callable[..., Any]:
@@ -107,7 +110,7 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
     namespace = function.__globals__
     namespace.update(_COMMON)
     namespace.update({n: node_class(op, n) for n in node_names(op)})
-    namespace["forward"] = forward_of(op)
+    namespace["forward"] = counted(namespace, forward_of(op))
     namespace["canon"] = op.canon
     namespace["op"] = op
     namespace["name"] = function.__name__
@@ -118,15 +121,17 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
     namespace |= {f"default_{n}": d for n, d, _ in op.params if d is not REQUIRED}
     namespace["_codes"] = {}
     _install(function, op, method, origin.Tracking.on)
-    _printed.append((function, op, method))
+    printed.append((function, op, method))
+    for printer in printers:
+        printer(function, op, method)
 
 
 def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> None:
-    """Give an eager function its body, the one that notes source lines or the one that does not."""
+    """Give an eager function its body, the one that notes what no_grad leaves out or the one that does not."""
     namespace = function.__globals__
     codes = namespace["_codes"]
     if lines not in codes:
-        text = wrapper_text(op, function.__name__, method, lines=lines)
+        text = wrapper_text(op, function.__name__, method, cuts=lines)
         file = f"<sapwood op {op.name} {_serial()}>"
         linecache.cache[file] = len(text), None, text.splitlines(True), file
         made: dict[str, Any] = {}
@@ -139,7 +144,7 @@ def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> No
 
 
 def _switched(lines: bool) -> None:
-    for function, op, method in _printed:
+    for function, op, method in printed:
         _install(function, op, method, lines)
 
 
@@ -151,54 +156,9 @@ def forward_of(op: type[Op]) -> Any:
     return op.forward if op.forward is not None else op.formula
 
 
-@cache
-def node_names(op: type[Op]) -> list[str]:
-    """Return the names of the node classes that the op may record."""
-    if op.grad_fn is None:
-        camel = "".join(part[:1].upper() + part[1:] for part in op.name.split("_"))
-        return [f"{camel}Backward0"]
-    return re.findall(r"\b[A-Z]\w*Backward\w*|\bNotImplemented\b", op.grad_fn) or [op.grad_fn]
-
-
-def node_class(op: type[Op], name: str) -> type[Node]:
-    """Return the op's node class of that name, making it at first use."""
-    found = op.nodes.get(name)
-    if found is None:
-        names = input_names(op)
-        joint = op.vjp
-        found = op.nodes[name] = type(
-            name,
-            (Node,),
-            {
-                "__slots__": (),
-                "__module__": "sapwood.autograd",
-                "op": op,
-                "inputs": names,
-                "vjps": None if joint is not None else tuple(v or _no_formula for v in op.vjps),
-                "joint": None if joint is None else staticmethod(joint),
-                "wants": op.wants,
-                "saves": any(w in names or w in op.outs or w == "out" for ws in op.wants for w in ws),
-                "out_names": op.outs or ("out",),
-                "takes_none": op.takes_none,
-                "holomorphic": op.holomorphic,
-            },
-        )
-    node: type[Node] = found
-    return node
-
-
-def _no_formula(g: Any) -> None:
-    """The formula of an input that has no derivative; its edge is always None."""
-
-
-def node_expression(op: type[Op]) -> str:
-    """Return the expression over the attributes that gives the node class."""
-    return op.grad_fn or node_names(op)[0]
-
-
-def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: bool = False) -> str:
-    """Return the source of an op's eager function; with `lines` it notes the user's line in each node."""
-    flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in op.vjps)
+def wrapper_text(op: type[Op], name: str, method: str | None = None, *, cuts: bool = False) -> str:
+    """Return the source of an op's eager function; with `cuts` it notes what no_grad keeps out of the graph."""
+    flat = not (op.outs or op.many or any(n.startswith("*") for n in op.inputs) or todo in (op.vjp, *op.vjps))
     head = _signature(op, method)
     text = [f"def wrapper({head}):"]
     if method is None:
@@ -220,7 +180,7 @@ def wrapper_text(op: type[Op], name: str, method: str | None = None, *, lines: b
     fall = f"return slow(op, ({given}), ({attrs}){extra})"
     if not flat:
         return "\n".join([*text, f"    {fall}", ""])
-    return "\n".join([*text, *_flat_body(op, fall, method, lines), ""])
+    return "\n".join([*text, *_flat_body(op, fall, method, cuts), ""])
 
 
 def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
@@ -313,7 +273,7 @@ def _unpack_method(op: type[Op], method: str | None) -> list[str]:
     return [f"    {n} = default_{n}" for n, d, _ in op.params if n not in given and d is not REQUIRED]
 
 
-def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list[str]:
+def _flat_body(op: type[Op], fall: str, method: str | None, cuts: bool) -> list[str]:
     names = input_names(op)
     optional = {n for n, d, _ in op.params if n in names and d is None} | set(op.optional)
     can = {n for n, v in zip(names, op.vjps) if v is not None} if op.vjp is None else set(names)
@@ -359,9 +319,9 @@ def _flat_body(op: type[Op], fall: str, method: str | None, lines: bool) -> list
     out += ["    if type(a_) is not ndarray:", "        a_ = asarray(a_)"]
     out += ["    t_ = new(Tensor)", "    t_._array = a_"]
     if record:
-        out += _record_lines(op, [n for n in names if n in can], lines)
+        out += _record_lines(op, [n for n in names if n in can])
     out += ["    t_._node = None"]
-    if names and (lines or op.casts):
+    if names and (cuts or op.casts):
         out += _cut_lines(names, [n for n in names if n in can] if record else None)
     if op.view:
         out += [f"    register_view(t_, {first}, '' if mode_ else 'no_grad')"]
@@ -412,7 +372,7 @@ _ORIGIN_LINES = [
 ]
 
 
-def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
+def _record_lines(op: type[Op], can: list[str]) -> list[str]:
     names = input_names(op)
     live = "mode_ and a_.dtype.kind not in 'biu'" if op.casts else "mode_"
     out = [f"    if {live}:", f"        if {' or '.join(f'{n}_n is not None' for n in can)}:"]
@@ -420,24 +380,13 @@ def _record_lines(op: type[Op], can: list[str], lines: bool) -> list[str]:
     out += [f"            node_ = ({node_expression(op)})()"]
     edges = "".join(f"{n}_n, " if n in can else "None, " for n in names)
     out += [f"            node_.edges = ({edges})"]
-    if op.vjp is not None:
-        saved = "(" + "".join(f"{_joint_value(op, w)}, " for w in op.wants[0]) + "),"
-    else:
-        parts = []
-        for n, wanted in zip(names, op.wants):
-            values = "(" + "".join(f"{_value(op, w)}, " for w in wanted) + ")"
-            alone = len(can) == 1 or not wanted
-            parts.append(
-                values if n in can and alone else f"{values} if {n}_n is not None else None" if wanted else "()"
-            )
-        saved = "".join(f"{p}, " for p in parts)
+    saved = "".join(f"{_kept(op, w, can)}, " for w in keeps(op))
     out += [
         f"            node_.saved = ({saved})",
         "            node_.shape = a_.shape",
         "            node_.dtype = a_.dtype",
     ]
-    if lines:
-        out += _ORIGIN_LINES
+    out += _ORIGIN_LINES
     out += ["            node_.extra = None", "            node_.seq = next_seq()", "            t_._node = node_"]
     out += ["            if mode_ > 1:", "                observed(node_, mode_)"]
     if op.view:
@@ -462,21 +411,13 @@ def _value(op: type[Op], wanted: str) -> str:
     return wanted
 
 
-def _joint_value(op: type[Op], wanted: str) -> str:
-    users = op.needed_by.get(wanted)
-    value = _value(op, wanted)
-    if users is None:
+def _kept(op: type[Op], name: str, can: list[str]) -> str:
+    """Return the expression of what a node keeps under `name`: None where nothing that is wanted needs it."""
+    needed = users(op, name)
+    value = _value(op, name)
+    if needed is None or set(needed) >= set(can):
         return value
-    return f"{value} if {' or '.join(f'{u}_n is not None' for u in users)} else None"
+    return f"{value} if {' or '.join(f'{u}_n is not None' for u in needed)} else None"
 
 
-__all__ = [
-    "eager",
-    "forward_of",
-    "method_of",
-    "node_class",
-    "node_expression",
-    "node_names",
-    "operator_of",
-    "wrapper_text",
-]
+__all__ = ["eager", "forward_of", "inplace_of", "method_of", "operator_of", "wrapper_text"]

@@ -225,7 +225,7 @@ def zero(g: Any) -> Any:
     return zeros_of(g, g.shape)
 
 
-def todo(g: Any) -> Any:
+def todo(g: Any, needs: Any = None) -> Any:
     """The formula of a derivative that exists and is not written."""
     raise MissingError("backward: this op's derivative is not implemented")
 
@@ -309,6 +309,12 @@ def input_names(cls: Any) -> tuple[str, ...]:
 def differentiable(cls: Any) -> bool:
     """Return whether any gradient is defined."""
     return cls.vjp is not None or any(v is not None for v in cls.vjps)
+
+
+@cache
+def derived(cls: Any) -> bool:
+    """Return whether every gradient that exists is written."""
+    return differentiable(cls) and todo not in (cls.vjp, *cls.vjps)
 
 
 @cache

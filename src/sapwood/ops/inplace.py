@@ -99,12 +99,9 @@ def _lose(node: Any, names: list[str], op: str) -> None:
             f"itself has written over; pass {name}.clone() to it, or use {op.removesuffix('_')}"
         )
 
-    if type(node.saved) is tuple and any(n in ws for ws in node.wants for n in names):
+    if type(node.saved) is tuple and any(n in node.keeps for n in names):
         node.saved = Packed(
-            tuple(
-                row and tuple(PackedValue(n, refuse) if n in names else v for n, v in zip(ws, row))
-                for ws, row in zip(node.wants, node.saved)
-            )
+            tuple(PackedValue(n, refuse) if n in names and v is not None else v for n, v in zip(node.keeps, node.saved))
         )
 
 
@@ -202,12 +199,12 @@ def _geometry(view: Tensor, base: Tensor) -> tuple[Any, ...]:
 
 
 def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: ndarray[Any, Any]) -> Node:
-    from .call import node_class
+    from .nodes import node_class
 
     declared = registry["copy_slices" if name == "CopySlices" else "slice_of"]
     node: Node = node_class(declared, name)()
     node.edges = edges
-    node.saved = (geometry,) * len(edges)
+    node.saved = geometry
     node.shape, node.dtype, node.extra, node.seq = out.shape, out.dtype, None, next_seq()
     node.origin = here()
     return node
@@ -215,10 +212,12 @@ def _node(name: str, edges: tuple[Any, ...], geometry: tuple[Any, ...], out: nda
 
 def _invalid(view: Tensor, base: Tensor) -> Node:
     """Return the node of a view that cannot follow its base; its edge makes every pass towards the base meet it."""
-    from .call import node_class
+    from .nodes import node_class
 
     node = node_class(registry["invalid_view"], "Invalid")()
     node.edges = (base if base._node is LEAF else base._node,)
     node.saved = None
-    node.shape, node.dtype, node.extra, node.seq = view._array.shape, view._array.dtype, None, next_seq()
+    # Not None: the engine has to look at it.
+    node.extra = {}
+    node.shape, node.dtype, node.seq = view._array.shape, view._array.dtype, next_seq()
     return node

@@ -23,6 +23,7 @@ from ..origin import of_frame
 from ..state import ANOMALY, GRAD, INFERENCE, OBSERVE, PACK, get_mode, next_seq
 from ..tensor import InferenceTensor, Tensor, wrap
 from .declare import Op, differentiable, input_names
+from .nodes import keeps, users
 from .out import into
 from .returns import return_type
 
@@ -366,15 +367,12 @@ def record(op: type[Op], inputs: Any, arrays: Any, attrs: Any, results: tuple[An
         wanted = {n: e is not None for n, e in zip(names, edges)}
     else:
         wanted = dict.fromkeys(names, True)
-    if op.vjp is not None:
-        users = op.needed_by
-        node.saved = (
-            tuple(values[w] if w not in users or any(wanted[u] for u in users[w]) else None for w in op.wants[0]),
-        )
-    else:
-        node.saved = tuple(
-            tuple(values[w] for w in ws) if wanted[n] else None if ws else () for n, ws in zip(names, op.wants)
-        )
+    node.saved = tuple(
+        [
+            values[w] if needed is None or any(wanted[u] for u in needed) else None
+            for w, needed in [(w, users(op, w)) for w in node.keeps]
+        ]
+    )
     _refuse_inference(op, inputs, node)
     mode = get_mode()
     if mode & (PACK | ANOMALY):
@@ -402,7 +400,7 @@ def _outputs(node: Any, results: tuple[Any, ...], live: list[int]) -> list[Any]:
     several = type(node)
     node.__class__ = _several(several, len(results))
     edges = [Output(node, i, r.shape, r.dtype) if i in live else None for i, r in enumerate(results)]
-    if node.saves and any(w in node.out_names for ws in node.wants for w in ws):
+    if node.saves and any(w in node.out_names for w in node.keeps):
         # A differentiable pass puts saved outputs back at their edges, which the node must not keep alive.
         rare(node)["outputs"] = [(lambda: None) if e is None else ref(e) for e in edges]
     return edges
@@ -424,7 +422,7 @@ def _several(cls: Any, outs: int) -> Any:
 def _asked(op: type[Op]) -> tuple[tuple[str, str, int], ...]:
     """Return what the op's formulas ask for, each as (name, where it comes from, which one)."""
     names, found = input_names(op), []
-    for n in dict.fromkeys(w for ws in op.wants for w in ws):
+    for n in keeps(op):
         if n in op.outs:
             found.append((n, "out", op.outs.index(n)))
         elif n in names:
@@ -468,7 +466,7 @@ def _described_as(a: Any, what: str) -> Any:
 
 
 def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -> Any:
-    from .call import node_class
+    from .nodes import node_class
 
     names, expression = _node_choice(op)
     if len(names) == 1:
@@ -480,7 +478,7 @@ def _node_class(op: type[Op], attrs: tuple[Any, ...], inputs: tuple[Any, ...]) -
 @cache
 def _node_choice(op: type[Op]) -> tuple[list[str], Any]:
     """Return the names an op's node may have, and the compiled expression that picks one."""
-    from .call import node_expression, node_names
+    from .nodes import node_expression, node_names
 
     return node_names(op), compile(node_expression(op), f"<node of {op.name}>", "eval")
 
@@ -489,7 +487,7 @@ def _refuse_inference(op: type[Op], inputs: Any, node: Any) -> None:
     if not node.saves:
         return
     for n, x in zip(input_names(op), inputs):
-        if type(x) is InferenceTensor and any(n in ws and s is not None for ws, s in zip(node.wants, node.saved)):
+        if type(x) is InferenceTensor and any(n == k and s is not None for k, s in zip(node.keeps, node.saved)):
             raise GradError(
                 f"{op.name}: {n} is an inference tensor, which cannot be saved for backward; use {n}.clone() outside "
                 "inference_mode to get an ordinary tensor"

@@ -13,8 +13,8 @@ from ..errors import GradError, ShapeError
 from ..node import LEAF
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
-from .call import node_class
 from .declare import composite
+from .nodes import node_class
 from .overwrite import forgetting
 from .sizes import ints
 from .strided import strided

@@ -154,9 +154,11 @@ def captured(op: type[Op], sample: Sample) -> None:
     g = cotangents(op, outs)[0]._array
     formulas = [op.vjp] if op.vjp is not None else op.vjps
     needs = (tuple(e is not None for e in node.edges),) if op.vjp is not None else ()
-    for formula, saved in zip(formulas, node.saved):
-        if formula in (None, todo) or saved is None:
+    kept = dict(zip(node.keeps, node.saved))
+    for formula, wanted, edge in zip(formulas, node.wants, node.edges if op.vjp is None else (node,)):
+        if formula in (None, todo) or edge is None:
             continue
+        saved = [kept[n] for n in wanted]
         other = [np.asarray(a * 0.9 + 0.01) if _is_float(a) else a for a in (g, *saved)]
         calls: list[Any] = []
         traced = [Traced(a, calls) if isinstance(a, np.ndarray) else a for a in (g, *saved)]
@@ -196,9 +198,12 @@ def thrift(op: type[Op], sample: Sample) -> None:
         assert node is not None
         dies = weakref.ref(node)
         held = weakref.ref(outs[0])
-        for edge, saved in zip(node.edges, node.saved or ()):
-            if edge is None and op.vjp is None and op.wants and len(node.edges) == len(input_names(op)):
-                assert not saved, f"{op.name} {sample}: something is saved for an input without gradient"
+        names = input_names(op)
+        if op.vjp is None and len(node.edges) == len(names):
+            needed = {n for e, ws in zip(node.edges, op.wants) if e is not None for n in ws}
+            for n, value in zip(node.keeps, node.saved):
+                idle = n not in needed and isinstance(value, np.ndarray)
+                assert not idle, f"{op.name} {sample}: {n} is saved for an input without gradient"
         del node, outs, inputs
         assert held() is None, f"{op.name} {sample}: the output outlives its last reference"
         assert dies() is None, f"{op.name} {sample}: the node outlives its output"

@@ -74,9 +74,8 @@ for _symbol, _name in {
     "and": "bitwise_and",
     "or": "bitwise_or",
 }.items():
-    if _name in registry:
-        setattr(Traced, f"__{_symbol}__", _operator(_name))
-        setattr(Traced, f"__r{_symbol}__", _operator(_name, reflected=True))
+    setattr(Traced, f"__{_symbol}__", _operator(_name))
+    setattr(Traced, f"__r{_symbol}__", _operator(_name, reflected=True))
 for _name in ("real", "imag"):
     setattr(Traced, _name, property(_operator(_name)))
 Traced.mT = property(lambda self: registry["transpose"].call(self, -2, -1))  # type: ignore[attr-defined]

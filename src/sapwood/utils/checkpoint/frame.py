@@ -165,7 +165,7 @@ class Frame:
         """
         key: Any = _group.get() or hooks.current.get()
         if key is None:
-            key = hooks.Pass(False)  # somebody looks at node._saved_…: computed for this look only
+            key = hooks.Pass((), None, None)  # somebody looks at node._saved_…: computed for this look only
         values = self.values.get(key)
         if values is None:
             values = self.recompute(key)

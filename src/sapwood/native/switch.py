@@ -1,0 +1,259 @@
+"""Turning native calls on: which ops have them, and where they take the place of printed functions.
+
+An operator such as `Tensor.__mul__` becomes a method descriptor of a C function. A named function or method stays the
+Python function it is, with its signature and documentation; its body becomes one call of a builtin. Their fallbacks are
+copies of the printed functions.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import types
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+
+from .. import origin
+from ..autograd import engine
+from ..kernels import builtin, emit, vocabulary
+from ..kernels import engine as compiler
+from ..kernels.front import MAX_ARITY
+from ..kernels.writer import Module
+from ..node import unusual
+from ..ops import call, nodes
+from ..ops.call import forward_of
+from ..ops.declare import Op, differentiable, input_names
+from ..tensor import Tensor
+from . import calls, lines, objects, sweep
+
+EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
+"""Ops whose kernels give NumPy's results to the last bit, so that it does not matter when they are switched on."""
+
+_METHOD = 0x0080 | 0x0002  # METH_FASTCALL | METH_KEYWORDS
+_installed: dict[str, tuple[Any, Any]] = {}
+"""Operator -> (the descriptor, the printed function)."""
+_bodies: list[tuple[Any, Any]] = []
+"""(function, its native body)."""
+_stubs: list[str] = []
+
+
+def why_not() -> str | None:
+    """Return one line that says why there are no native calls here, or None if there are."""
+    return builtin.why_not() or objects.misfit()
+
+
+@cache
+def start() -> bool:
+    """Switch native calls on; answer whether they are."""
+    if why_not() is not None:
+        return False
+    for function, op, method in list(call.printed):
+        install(function, op, method)
+    call.printers.append(install)
+    engine.sweep = _builtin("sweep", _code()["sweep"], ctypes.addressof(_world()))
+    origin.Tracking.listeners.append(_tracked)
+    _tracked(origin.Tracking.on)
+    return True
+
+
+@cache
+def _code() -> dict[str, int]:
+    module = Module()
+    objects.define(module)
+    lines.define(module)
+    calls.define(module)
+    calls.define_stubs(module)
+    sweep.define(module)
+    names = ["call_op", "builtin_op", "sweep", "tables", *(f"stub{k}" for k in range(calls.STUBS))]
+    return compiler.load(module.text() + calls.TABLES + lines.GLOBALS + sweep.GLOBALS, names, level=2)
+
+
+@cache
+def _world() -> Any:
+    from heapq import heappop, heappush
+
+    add = builtin.pointwise("add", vocabulary.ARITHMETIC["add"], 2, np.add)
+    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, origin.is_user, add)
+    objects.keep(things)
+    names = ("unusual", "heappush", "heappop", "repair", "add_self", "is_user")
+    return objects.world(**dict(zip(names, map(id, things))))
+
+
+def install(function: Any, op: Any, method: str | None) -> None:
+    """Let an eager function that was just printed make native calls, if its op can."""
+    if method not in (None, "operator") or (kernel := _kernel(op)) is None:
+        return
+    node, plan = _recorded(op)
+    python = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    python.__kwdefaults__ = function.__kwdefaults__
+    table = _table(op, kernel, node, plan, python)
+    name = function.__name__
+    if method == "operator":
+        _installed[name] = _descriptor(name, table), function
+    else:
+        native = _builtin(name, _code()["builtin_op"], ctypes.addressof(table))
+        _bodies.append((function, _body(op, function, native, python)))
+    _tracked(origin.Tracking.on)
+
+
+@cache
+def _kernel(op: Any) -> Any:
+    """Return the kernel of an op that can be called natively, else None."""
+    if op.name not in EXACT or _plan(op) is None or len(nodes.node_names(op)) > 1:
+        return None
+    return builtin.pointwise(op.name, vocabulary.ARITHMETIC[op.name], len(input_names(op)), forward_of(op))
+
+
+@cache
+def _recorded(op: Any) -> tuple[Any, list[tuple[int, Any, int]]]:
+    """Return the op's node class, None without gradient, and what its nodes keep."""
+    if not differentiable(op):
+        return None, []
+    if op.vjp is None:
+        _formulas(op)
+    return nodes.node_class(op, nodes.node_names(op)[0]), _plan(op) or []
+
+
+def _plan(op: type[Op]) -> list[tuple[int, Any, int]] | None:
+    """Return (kind, object, users) per kept value, or None if native calls cannot make one of them."""
+    names = input_names(op)
+    found: list[tuple[int, Any, int]] = []
+    defaults = {n: d for n, d, _ in op.params}
+    for kept in nodes.keeps(op):
+        users = nodes.users(op, kept)
+        bits = sum(1 << names.index(u) for u in users) if users is not None else 0
+        if kept in names:
+            found.append((names.index(kept), None, bits))
+        elif kept == "out":
+            found.append((calls.OUT, None, bits))
+        elif kept in op.attrs:
+            found.append((calls.CONSTANT, defaults[kept], bits))
+        else:
+            return None
+    return found
+
+
+def _table(op: type[Op], kernel: Any, node: Any, plan: list[tuple[int, Any, int]], fallback: Any) -> Any:
+    """Return the table of one native call."""
+    entries = (ctypes.c_int64 * (len(calls.KEEP) * len(plan) + 1))()
+    for k, (kind, thing, bits) in enumerate(plan):
+        entries[3 * k : 3 * k + 3] = [kind, 0 if kind != calls.CONSTANT else id(thing), bits]
+    table = (ctypes.c_int64 * len(calls.OP))()
+    values = {
+        "call": _code()["call_op"],
+        "world": ctypes.addressof(_world()),
+        "fallback": id(fallback),
+        "kernel": id(kernel.__self__),
+        "arity": len(input_names(op)),
+        "node": 0 if node is None else id(node),
+        "able": sum(1 << i for i, v in enumerate(op.vjps) if v is not None),
+        "keeps": len(plan),
+        "plan": ctypes.addressof(entries),
+        "scalars": int(bool(op.scalars)),
+    }
+    for name, place in calls.OP.items():
+        table[place // 8] = values[name]
+    objects.keep((table, entries, plan, kernel, node, fallback))
+    return table
+
+
+def _builtin(name: str, address: int, pointer: int) -> Any:
+    """Return a builtin whose `self` holds a pointer."""
+    return builtin.make(name, address, pointer.to_bytes(8, "little"), "")
+
+
+class _Definition(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char_p),
+        ("function", ctypes.c_void_p),
+        ("flags", ctypes.c_int),
+        ("doc", ctypes.c_char_p),
+    ]
+
+
+def _descriptor(name: str, table: Any) -> Any:
+    """Return a method descriptor of Tensor for a native call."""
+    number = len(_stubs)
+    _stubs.append(name)
+    tables_of = ctypes.CFUNCTYPE(ctypes.c_void_p)(_code()["tables"])
+    tables = ctypes.cast(tables_of() or 0, ctypes.POINTER(ctypes.c_void_p))
+    tables[number] = ctypes.addressof(table)
+    definition = _Definition(name.encode(), _code()[f"stub{number}"], _METHOD, None)
+    objects.keep(definition)
+    new = ctypes.pythonapi.PyDescr_NewMethod
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
+    return new(Tensor, ctypes.addressof(definition))
+
+
+def _body(op: type[Op], function: Any, native: Any, python: Any) -> Any:
+    """Return the code of a named function: the native call, unless an attribute or `out` is given."""
+    code = function.__code__
+    count = code.co_argcount
+    names, rest = code.co_varnames[:count], code.co_varnames[count : count + code.co_kwonlyargcount]
+    inputs = input_names(op)
+    defaults = {n: d for n, d, _ in op.params}
+    others = [n for n in (*names, *rest) if n not in inputs]
+    tests = [f"{n} is None" if defaults.get(n) is None else f"{n} == {defaults[n]!r}" for n in others]
+    head = ", ".join([*names, *(["*", *rest] if rest else [])])
+    passed = ", ".join([*names, *(f"{n}={n}" for n in rest)])
+    text = f"def {function.__name__}({head}):\n"
+    if tests:
+        text += f"    if {' and '.join(tests)}:\n        return native_{function.__name__}({', '.join(inputs)})\n"
+        text += f"    return python_{function.__name__}({passed})\n"
+    else:
+        text += f"    return native_{function.__name__}({', '.join(inputs)})\n"
+    made: dict[str, Any] = {}
+    exec(compile(text, f"<sapwood native {function.__name__}>", "exec"), made)
+    function.__globals__[f"native_{function.__name__}"] = native
+    function.__globals__[f"python_{function.__name__}"] = python
+    return made[function.__name__].__code__
+
+
+def _formulas(op: type[Op]) -> None:
+    """Let the op's node classes compute their formulas by kernels, where these are formulas of one element."""
+    names = input_names(op)
+    tensors = {*names, "out"}
+    defaults = {n: d for n, d, _ in op.params}
+    scope = nodes.puller(op).__globals__
+    for n, formula, wanted in zip(names, op.vjps, op.wants):
+        if formula is None or any(w not in tensors and w not in op.attrs for w in wanted):
+            continue
+        operands = [w for w in wanted if w in tensors]
+        attrs = {w: defaults[w] for w in wanted if w in op.attrs}
+        if list(wanted) != [*operands, *attrs]:
+            continue
+
+        body = partial(_applied, formula, tuple(attrs.values()))
+        arity = 1 + len(operands)
+        try:
+            (root,) = emit.trace(body, "f32", arity, 0)
+        except TypeError:
+            # The formula speaks of more than elements: of shapes, say.
+            continue
+        if root.op == "var" or arity > MAX_ARITY:
+            continue
+        kernel = builtin.pointwise(f"{op.name}_{n}", body, arity, body if attrs else formula)
+        scope[f"vjp_{n}"] = kernel if not attrs else partial(_at_default, kernel, formula, tuple(attrs.values()))
+
+
+def _applied(formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
+    return formula(g, *values, *constants)
+
+
+def _at_default(kernel: Any, formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
+    """Pull a gradient back: the kernel knows the formula with its attributes at their defaults."""
+    n = len(constants)
+    return kernel(g, *values[:-n]) if values[-n:] == constants else formula(g, *values)
+
+
+def _tracked(lines: bool) -> None:
+    """Follow origin tracking: while it is on, the printed functions note lines, which native calls do not."""
+    for name, (descriptor, function) in _installed.items():
+        setattr(Tensor, name, function if lines else descriptor)
+    if not lines:
+        for function, code in _bodies:
+            function.__code__ = code
+
+
+__all__ = ["install", "start", "why_not"]
