@@ -172,7 +172,16 @@ _LAZY = {
     "compat",
     "serialization",
 }
-_LAZY_NAMES = {"load": "serialization", "save": "serialization"}
+_LAZY_NAMES = {"load": "serialization", "save": "serialization"} | dict.fromkeys(
+    (
+        "are_deterministic_algorithms_enabled",
+        "get_deterministic_debug_mode",
+        "is_deterministic_algorithms_warn_only_enabled",
+        "set_deterministic_debug_mode",
+        "use_deterministic_algorithms",
+    ),
+    "deterministic",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -42,6 +42,7 @@ _LAZY = {
     "saved": "held",
     "saved_report": "held",
     "steps": "stepping",
+    "strict": "broadcasting",
 }
 _MODULES = {"anomaly", "check", "engine", "function", "graph", "mode", "forward_ad", "functional", "variable"}
 _RENAMED = {"anomaly_mode": "anomaly", "grad_mode": "mode"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import prod
 from sys import _getframe as getframe
 from typing import Any
 
@@ -237,7 +238,7 @@ def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, A
 
 def _gradient(op: str, i: int, shape: tuple[int, ...], dtype: Any, g: Any, create: bool) -> Any:
     if g is None:
-        if np.prod(shape, dtype=int) != 1:
+        if prod(shape) != 1:
             raise GradError(
                 f"{op}: a gradient can be left out only for a root of one element, root {i} has shape {shape}; reduce "
                 "it first, e.g. with .sum() or .mean(), or pass a gradient of its shape"
