@@ -160,7 +160,7 @@ def _table(op: type[Op], kernel: Any, node: Any, plan: list[tuple[int, Any, int]
 
 def _builtin(name: str, address: int, pointer: int) -> Any:
     """Return a builtin whose `self` holds a pointer."""
-    return builtin.make(name, address, pointer.to_bytes(8, "little"), "")
+    return builtin.make(name, address, builtin.Table(pointer.to_bytes(8, "little")), "")
 
 
 class _Definition(ctypes.Structure):
