@@ -3,6 +3,7 @@
 A `Scalar` is a value of one element: a variable, a constant, or an operation on other Scalars. Python's operators build
 them, so a formula written for numbers runs on them unchanged:
 
+    >>> from sapwood.kernels.scalar import fma, lower, var
     >>> x = var("%x", "f32")
     >>> lines, names = lower([fma(x, x, 1.0)])
     >>> print(lines[0], names)

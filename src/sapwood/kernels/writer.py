@@ -1,5 +1,6 @@
 """LLVM text with structure: functions, loops and branches are `with` blocks, so native code reads like Python.
 
+    >>> from sapwood.kernels.writer import Module
     >>> module = Module()
     >>> with module.function("void", "fill", "i64 %n", "ptr %p", "double %x") as f:
     ...     with f.loop("%n") as i:
