@@ -3,13 +3,17 @@ PY ?= python3
 VENV := .venv$(if $(filter-out python3,$(PY)),-$(notdir $(PY)))
 BIN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test test-numpy check bench clean
 
 demo: $(VENV)/.demo
 	$(BIN)/sapwood demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+
+# The suite once more without native code.
+test-numpy: $(VENV)/.dev
+	SAPWOOD_JIT=0 $(BIN)/python -m pytest
 
 check: $(VENV)/.dev
 	$(BIN)/ruff check src tests examples benchmarks
