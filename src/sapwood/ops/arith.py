@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..errors import DtypeError, ValueRangeError
+from ..errors import ArgumentError, DtypeError, ValueRangeError
 from ..tensor import Tensor
 from .call import operator_of
 from .declare import Binary, Plain, Unary, composite, methods, op, registry, todo, zero
@@ -17,6 +17,8 @@ from .slow import NUMBERS
 
 def _scale(name: str, x: Any, alpha: Any) -> Any:
     """Return alpha·x; whole numbers cannot be scaled by a fraction."""
+    if alpha is None or isinstance(alpha, str | bytes | list | tuple | dict):
+        raise ArgumentError(f"{name}: alpha must be a number, got {type(alpha).__name__}")
     kind = x.dtype.kind if hasattr(x, "dtype") else "f"
     if kind in "iub" and isinstance(alpha, float | complex):
         raise DtypeError(f"{name}: alpha must be an int for integer tensors, got {alpha!r}; convert a tensor to float")
