@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
+from operator import attrgetter
 from sys import getrefcount
 from typing import Any
 
@@ -32,6 +33,7 @@ sweep: Any = None
 """The loop over ordinary nodes in native code; set by `native.switch`."""
 examine: Any = None
 """What looks at every node's gradients in anomaly mode; set by the module `anomaly`."""
+by_number = attrgetter("seq")
 C64, C128 = np.dtype("complex64"), np.dtype("complex128")
 add = np.add
 new = object.__new__
@@ -109,7 +111,12 @@ def run(
                 if ahead is not None:
                     heappush(heap, (-ahead.seq, ahead))
                     ahead = None
-                node = sweep(waiting, heap, summed, freed, written)
+                try:
+                    node = sweep(waiting, heap, summed, freed, written)
+                except BaseException:
+                    # The node it happened in, which the error's notes name, is the newest that still waits.
+                    node = max((e for e in waiting if isinstance(e, Node)), key=by_number, default=None)
+                    raise
                 if node is None:
                     break
             elif ahead is not None:

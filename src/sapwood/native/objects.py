@@ -44,6 +44,7 @@ _API = {
     "frame_back": "PyFrame_GetBack",
     "frame_lasti": "PyFrame_GetLasti",
     "is_true": "PyObject_IsTrue",
+    "matches": "PyErr_ExceptionMatches",
 }
 _SLOTS = {
     "tensor_array": (Tensor, "_array"),
@@ -54,7 +55,7 @@ _SLOTS = {
 WORLD = fields(
     *_API, *_SLOTS, "tensor", "parameter", "ndarray", "float", "int", "tuple_type", "output_type", "leaf", "none",
     "true", "mode", "zero", "one", "counter", "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual",
-    "heappush", "heappop", "repair", "is_user", "add_self", "front",
+    "heappush", "heappop", "repair", "is_user", "add_self", "front", "redone", "explained",
 )  # fmt: skip
 """One table of addresses and offsets for all native code that deals with tensors and nodes."""
 
@@ -175,6 +176,13 @@ def same(f: Function, a: Value, b: Value) -> Value:
     return f.compare("eq", a, b, "ptr")
 
 
+def forgive(f: Function, kinds: str) -> None:
+    """Clear the error that is set if Python will judge the same call again; any other, an interrupt say, stays."""
+    known = f.call("i32", at(f, "matches"), f"ptr {at(f, kinds)}")
+    with f.when(f.compare("ne", known, 0, "i32")):
+        f.call("void", at(f, "clear"))
+
+
 def item(f: Function, sequence: Value, i: Operand) -> Value:
     """Return the address of an item of a tuple."""
     return f.element("ptr", f.at(sequence, TUPLE_ITEMS), i)
@@ -185,6 +193,7 @@ __all__ = [
     "at",
     "define",
     "drop",
+    "forgive",
     "give",
     "hold",
     "item",

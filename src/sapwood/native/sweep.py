@@ -3,7 +3,8 @@
 `sweep(waiting, heap, summed, freed, written)` works on the dictionaries and the heap of `autograd.engine.run`, and
 returns the first node that it leaves to Python (its gradient still waits), or None when no node is left. What it does
 not know: hooks, values written over since they were saved, complex numbers, several outputs, custom functions,
-undefined gradients, and errors. A node whose formulas raise is given back untouched, and raises again in Python.
+undefined gradients. A node whose formulas raise what only asks for another way is given back untouched; any other
+exception leaves the loop at once, with the gradient of its node still waiting.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from contextlib import contextmanager
 
 from ..kernels.layout import DESCR, DIMS, NDIM, TUPLE_SIZE, TYPE
 from ..kernels.writer import Cell, Function, Module, Value
-from .objects import at, drop, give, hold, item, place, same, slot
+from .objects import at, drop, forgive, give, hold, item, place, same, slot
 
 KINDS = 256
 """Entries of the table that knows types: a direct map by address."""
@@ -275,7 +276,7 @@ def _step(f: Function) -> None:
     grads = f.call("ptr", at(f, "vectorcall"), f"ptr {pull}", f"ptr {arguments}", "i64 3", "ptr null")
     failed = f.cell("i1", "false")
     with f.when(same(f, grads, "null"), seldom=True):
-        f.call("void", at(f, "clear"))
+        forgive(f, "redone")
         failed.set("true")
     with f.unless(same(f, grads, "null")):
         with _judged(f, grads, edges, failed):
@@ -326,7 +327,7 @@ def _judged(f: Function, grads: Value, edges: Value, failed: Cell) -> Iterator[N
                         "ptr", at(f, "vectorcall"), f"ptr {at(f, 'repair')}", f"ptr {arguments}", "i64 3", "ptr null"
                     )
                     with f.when(same(f, repaired, "null"), seldom=True):
-                        f.call("void", at(f, "clear"))
+                        forgive(f, "redone")
                         fine.set("false")
                     with f.unless(same(f, repaired, "null")):
                         with f.unless(same(f, f.field("ptr", repaired, TYPE), at(f, "ndarray"))):

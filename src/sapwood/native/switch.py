@@ -20,7 +20,7 @@ from ..kernels import builtin, emit, vocabulary
 from ..kernels import engine as compiler
 from ..kernels.front import MAX_ARITY
 from ..kernels.writer import Module
-from ..node import unusual
+from ..node import Unusual, unusual
 from ..ops import call, nodes
 from ..ops.call import forward_of
 from ..ops.declare import Op, differentiable, input_names
@@ -74,9 +74,11 @@ def _world() -> Any:
     from heapq import heappop, heappush
 
     add = builtin.pointwise("add", vocabulary.ARITHMETIC["add"], 2, np.add)
-    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, origin.is_user, add)
+    redone = (Unusual, RuntimeWarning)
+    explained = (TypeError, ValueError, RuntimeWarning)
+    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, origin.is_user, redone, explained, add)
     objects.keep(things)
-    names = ("unusual", "heappush", "heappop", "repair", "add_self", "is_user")
+    names = ("unusual", "heappush", "heappop", "repair", "add_self", "is_user", "redone", "explained")
     return objects.world(**dict(zip(names, map(id, things))))
 
 
