@@ -215,7 +215,7 @@ def run(
                     found[edge] = hooks.leaf_tensor_hooks(edge, waiting[edge], create)
         else:
             if wanted is not None:
-                _leave_only(found, waiting)
+                waiting = _picked(found, waiting)
             with _accumulating:
                 for leaf in tuple(waiting):
                     if leaf._extra is None:
@@ -238,13 +238,9 @@ def repair_at(g: Any, edge: Any, node: Any) -> Any:
     return np.asarray(repair(g, spec.shape, spec.dtype, node))
 
 
-def _leave_only(edges: Iterable[Any], waiting: dict[Any, Any]) -> None:
-    """Drop what is not wanted; keep the rest in the order of `edges`."""
-    for edge, g in [(e, waiting[e]) for e in edges if e in waiting]:
-        del waiting[edge]
-        waiting[edge] = g
-    for edge in set(waiting) - set(edges):
-        del waiting[edge]
+def _picked(edges: Iterable[Any], waiting: dict[Any, Any]) -> dict[Any, Any]:
+    """Move the gradients of some edges into a dictionary of their own."""
+    return {e: waiting.pop(e) for e in edges if e in waiting}
 
 
 def _join(node: Any, grads: Any, waiting: Any, heap: Any, undefined: Any) -> list[None]:
