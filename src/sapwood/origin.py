@@ -18,7 +18,8 @@ from typing import Any, NamedTuple
 
 Origin = tuple[CodeType, int]
 
-_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+OWN = (os.path.dirname(os.path.abspath(__file__)) + os.sep, "<sapwood ", "<frozen ", contextlib.__file__)
+"""How the names of files begin that are not the user's: the package, printed code, what runs modules and contexts."""
 
 user_files: set[str] = set()
 """Names of files known to be the user's; the tracking wrappers look here first."""
@@ -27,7 +28,7 @@ _own_files: set[str] = set()
 
 def is_own(file: str) -> bool:
     """Return whether a file is part of the package, or of the machinery that runs modules and contexts."""
-    return file.startswith((_PACKAGE, "<sapwood ", "<frozen ")) or file == contextlib.__file__
+    return file.startswith(OWN)
 
 
 def of_frame(frame: FrameType | None) -> Origin | None:
@@ -44,11 +45,6 @@ def of_frame(frame: FrameType | None) -> Origin | None:
             _own_files.add(file)
         frame = frame.f_back
     return None
-
-
-def is_user(code: CodeType) -> bool:
-    """Return whether a code object is the user's."""
-    return not is_own(code.co_filename)
 
 
 def here() -> Origin | None:

@@ -8,7 +8,7 @@ alike become one.
 from __future__ import annotations
 
 from . import nest
-from .front import _ndim
+from .front import ndim
 from .layout import ALIGNED, DATA, DIMS, ENV, FLAGS, JOB, MAX_DIMS, MAX_OPERANDS, NDIM, STRIDES, TYPE
 from .writer import Function, Module, Value
 
@@ -42,7 +42,7 @@ def _stride(f: Function, k: Value, d: Value) -> Value:
 
 def _spread(f: Function) -> None:
     """Take an array's sizes and strides into the job, innermost first; answer false if it does not broadcast."""
-    own, dims = _ndim(f, "%array"), f.field("ptr", "%array", DIMS)
+    own, dims = ndim(f, "%array"), f.field("ptr", "%array", DIMS)
     strides = f.field("ptr", "%array", STRIDES)
     with f.loop(own) as i:
         d = f.sub(f.sub(own, 1), i)

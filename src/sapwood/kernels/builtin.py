@@ -27,7 +27,7 @@ from . import broadcast, emit, engine, front, layout, memory, nest, plan, thread
 from .layout import ENV, TABLE
 from .writer import Module
 
-_FASTCALL_KEYWORDS = 0x0080 | 0x0002
+FASTCALL_KEYWORDS = 0x0080 | 0x0002
 _NUMPY_API = {"new_array": 94, "set_handler": 304}
 _PYTHON_API = {
     "vectorcall": "PyObject_Vectorcall",
@@ -46,7 +46,9 @@ _kept: list[Any] = []
 """What all kernels' native code points to; never freed, as the code itself."""
 
 
-class _Definition(ctypes.Structure):
+class Definition(ctypes.Structure):
+    """CPython's PyMethodDef."""
+
     _fields_ = [
         ("name", ctypes.c_char_p),
         ("function", ctypes.c_void_p),
@@ -70,7 +72,8 @@ def _misfit() -> str | None:
     return layout.probe()
 
 
-def _function(name: str) -> int:
+def address_of(name: str) -> int:
+    """Return the address of a function of Python's C API."""
     return ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0
 
 
@@ -112,7 +115,7 @@ def environment() -> Any:
     pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
     api = ctypes.cast(pointer(umath._ARRAY_API, None), ctypes.POINTER(ctypes.c_void_p))
     values = {name: api[index] or 0 for name, index in _NUMPY_API.items()}
-    values |= {name: _function(symbol) for name, symbol in _PYTHON_API.items()}
+    values |= {name: address_of(symbol) for name, symbol in _PYTHON_API.items()}
     dtypes = {name: np.dtype(word) for name, word in (("f32", "f4"), ("f64", "f8"), ("bool", "?"))}
     values |= {name: id(dtype) for name, dtype in dtypes.items()}
     values |= {"ndarray": id(np.ndarray), "float": id(float), "int": id(int), "list": id(list)}
@@ -135,7 +138,7 @@ class Table(bytes):
 def make(name: str, address: int, self: Table, doc: str) -> Any:
     """Return a builtin that calls `ptr address(ptr self, ptr args, i64 nargs, ptr kwnames)`."""
     words = name.encode(), doc.encode()
-    definition = _Definition(words[0], address, _FASTCALL_KEYWORDS, words[1])
+    definition = Definition(words[0], address, FASTCALL_KEYWORDS, words[1])
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]

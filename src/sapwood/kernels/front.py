@@ -47,11 +47,11 @@ def define(module: Module) -> None:
     with module.function("i64", "elements", "ptr %array", internal=True) as f:
         total = f.cell("i64", 1)
         dims = f.field("ptr", "%array", DIMS)
-        with f.loop(_ndim(f, "%array")) as d:
+        with f.loop(ndim(f, "%array")) as d:
             total.set(f.mul(total.get(), f.load("i64", f.element("i64", dims, d))))
         f.ret("i64", total.get())
     with module.function("i1", "alike", "ptr %a", "ptr %b", internal=True) as f:
-        _alike(f)
+        write_alike(f)
     with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
                          apart=True) as f:  # fmt: skip
         _new(f)
@@ -62,7 +62,8 @@ def define(module: Module) -> None:
         _front(f)
 
 
-def _ndim(f: Function, array: Value) -> Value:
+def ndim(f: Function, array: Value) -> Value:
+    """Return how many dimensions an array has."""
     return f.v(f"sext i32 {f.field('i32', array, NDIM)} to i64")
 
 
@@ -97,10 +98,10 @@ def _keywords(f: Function) -> None:
     f.ret("i1", "true")
 
 
-def _alike(f: Function) -> None:
-    """Return whether two arrays have the same shape."""
-    nd = _ndim(f, "%a")
-    with f.when(f.compare("ne", nd, _ndim(f, "%b"))):
+def write_alike(f: Function) -> None:
+    """Write a function of two arrays, %a and %b: whether they have the same shape."""
+    nd = ndim(f, "%a")
+    with f.when(f.compare("ne", nd, ndim(f, "%b"))):
         f.ret("i1", "false")
     ours, theirs = f.field("ptr", "%a", DIMS), f.field("ptr", "%b", DIMS)
     with f.loop(nd) as d:
@@ -220,7 +221,7 @@ def _front(f: Function) -> None:
         f.leave(f.compare("eq", result.get(), "null", "ptr"), slow)
     with f.unless(with_out):
         dims = f.field("ptr", first, DIMS)
-        result.set(f.call("ptr", "@new", f"ptr {env}", f"ptr {result_descr}", f"i64 {_ndim(f, first)}", f"ptr {dims}",
+        result.set(f.call("ptr", "@new", f"ptr {env}", f"ptr {result_descr}", f"i64 {ndim(f, first)}", f"ptr {dims}",
                           "ptr null", f"i64 {out_bytes}"))  # fmt: skip
         with f.when(f.compare("eq", result.get(), "null", "ptr"), seldom=True):
             f.ret("ptr", "null")
@@ -294,7 +295,7 @@ def _operands(
             with f.unless(same):
                 aligned = f.compare("ne", f.v(f"and i32 {flags}, {ALIGNED}"), 0, "i32")
                 one = f.both(aligned, f.compare("eq", f.call("i64", "@elements", f"ptr {thing}"), 1))
-                one = f.both(one, f.compare("sle", _ndim(f, thing), _ndim(f, first)))
+                one = f.both(one, f.compare("sle", ndim(f, thing), ndim(f, first)))
                 mask.set(f.v(f"or i64 {mask.get()}, {f.choose(one, bit, 0)}"))
                 flat.set(f.both(flat.get(), one))
         with f.unless(is_array):
@@ -316,4 +317,4 @@ def _operands(
     return mask.get(), flat.get()
 
 
-__all__ = ["MAX_ARITY", "MAX_ATTRS", "MAX_DIMS", "STRIDES", "define", "incref"]
+__all__ = ["MAX_ARITY", "MAX_ATTRS", "MAX_DIMS", "STRIDES", "define", "incref", "ndim", "write_alike"]

@@ -17,9 +17,9 @@ OP = fields(
 """What the call needs to know about its op: `able` has a bit per differentiable input, `plan` a KEEP per kept value."""
 KEEP = fields("kind", "object", "users")
 """One kept value: what it is, the object if it is a constant, and a bit per input whose gradient needs it (0: all)."""
-INPUT, OTHER, OUT, CONSTANT, SHAPE, DTYPE = 0, 1, 2, 3, 4, 6
-"""Kinds of kept values; SHAPE and DTYPE count up with the input."""
-STUBS = 96
+OUT, CONSTANT = 2, 3
+"""Kinds of kept values; smaller ones are the number of an input."""
+STUBS = 16
 """Methods that can be bound to native calls."""
 TABLES = f"@method_tables = internal global [{STUBS} x ptr] zeroinitializer\n"
 
@@ -224,4 +224,4 @@ def _record(f: Function, kind: Value, arrays: Value, nodes: Value, result: Value
     return node
 
 
-__all__ = ["CONSTANT", "INPUT", "KEEP", "OP", "OUT", "STUBS", "define", "define_stubs"]
+__all__ = ["CONSTANT", "KEEP", "OP", "OUT", "STUBS", "define", "define_stubs"]

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 
 from ..kernels import builtin
+from ..kernels.front import incref
 from ..kernels.layout import TUPLE_ITEMS, fields
 from ..kernels.writer import Function, Module, Operand, Value
 from ..node import LEAF, Node, Output
 from ..state import GRAD, mode, next_seq
 from ..tensor import Parameter, Tensor
-
-IMMORTAL = sys.version_info >= (3, 12)
-"""Whether some objects are not counted, which taking a reference must respect."""
 
 _API = {
     "alloc": "PyType_GenericAlloc",
@@ -43,7 +41,6 @@ _API = {
     "frame_code": "PyFrame_GetCode",
     "frame_back": "PyFrame_GetBack",
     "frame_lasti": "PyFrame_GetLasti",
-    "is_true": "PyObject_IsTrue",
     "matches": "PyErr_ExceptionMatches",
 }
 _SLOTS = {
@@ -55,7 +52,7 @@ _SLOTS = {
 WORLD = fields(
     *_API, *_SLOTS, "tensor", "parameter", "ndarray", "float", "int", "tuple_type", "output_type", "leaf", "none",
     "true", "mode", "zero", "one", "counter", "f32", "f64", "c64", "c128", "word_pull", "word_saves", "unusual",
-    "heappush", "heappop", "repair", "is_user", "add_self", "front", "redone", "explained",
+    "heappush", "heappop", "repair", "startswith", "own", "word_filename", "add_self", "front", "redone", "explained",
 )  # fmt: skip
 """One table of addresses and offsets for all native code that deals with tensors and nodes."""
 
@@ -90,16 +87,17 @@ def misfit() -> str | None:
 def world(**more: int) -> Any:
     """Return the table of addresses; the engine's are given by the caller."""
     table = (ctypes.c_int64 * len(WORLD))()
-    values: dict[str, int] = {n: _address(symbol) for n, symbol in _API.items()}
+    values: dict[str, int] = {n: builtin.address_of(symbol) for n, symbol in _API.items()}
     values |= {n: offset(*where) for n, where in _SLOTS.items()}
     counter = next_seq.__self__  # type: ignore[attr-defined] # of the bound __next__
-    words = [sys.intern("pull"), sys.intern("saves")]
+    words = [sys.intern("pull"), sys.intern("saves"), sys.intern("co_filename")]
     dtypes = [np.dtype(k) for k in ("f4", "f8", "c8", "c16")]
     values |= dict(zip(("f32", "f64", "c64", "c128"), map(id, dtypes)))
     values |= {
         "tensor": id(Tensor), "parameter": id(Parameter), "ndarray": id(np.ndarray), "float": id(float), "int": id(int),
         "tuple_type": id(tuple), "leaf": id(LEAF), "none": id(None), "true": id(True), "mode": id(mode), "zero": id(0),
         "one": id(GRAD), "counter": id(counter), "word_pull": id(words[0]), "word_saves": id(words[1]),
+        "word_filename": id(words[2]),
         "front": builtin.runtime()["front"], "output_type": id(Output),
     }  # fmt: skip
     values |= more
@@ -107,10 +105,6 @@ def world(**more: int) -> Any:
         table[place // 8] = values[name]
     _kept.append((table, counter, words, dtypes))
     return table
-
-
-def _address(symbol: str) -> int:
-    return ctypes.cast(getattr(ctypes.pythonapi, symbol), ctypes.c_void_p).value or 0
 
 
 def keep(thing: Any) -> None:
@@ -124,19 +118,10 @@ def keep(thing: Any) -> None:
 def define(module: Module) -> None:
     """Define `hold(object)` and `drop(world, object)`, which take and give back one reference."""
     with module.function("void", "hold", "ptr %x", internal=True) as f:
-        if IMMORTAL:
-            more = f.v(f"add i32 {f.load('i32', '%x')}, 1")
-            with f.unless(f.compare("eq", more, 0, "i32")):
-                f.store("i32", more, "%x")
-        else:
-            f.store("i64", f.add(f.load("i64", "%x"), 1), "%x")
+        incref(f, "%x")
     with module.function("void", "drop", "ptr %world", "ptr %x", internal=True) as f:
-        if IMMORTAL:
-            with f.when(f.compare("slt", f.load("i32", "%x"), 0, "i32")):
-                f.ret()
-        less = f.sub(f.load("i64", "%x"), 1)
-        f.store("i64", less, "%x")
-        with f.when(f.compare("eq", less, 0), seldom=True):
+        incref(f, "%x", -1)
+        with f.when(f.compare("eq", f.load("i64", "%x"), 0), seldom=True):
             f.call("void", at(f, "dealloc"), "ptr %x")
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..kernels.layout import DESCR, DIMS, NDIM, TUPLE_SIZE, TYPE
+from ..kernels.front import ndim, write_alike
+from ..kernels.layout import DESCR, DIMS, TUPLE_SIZE, TYPE
 from ..kernels.writer import Cell, Function, Module, Value
 from .objects import at, drop, forgive, give, hold, item, place, same, slot
 
@@ -34,7 +35,7 @@ def define(module: Module) -> None:
     with module.function("i1", "is_shape", "ptr %world", "ptr %array", "ptr %shape", internal=True) as f:
         _is_shape(f)
     with module.function("i1", "alike", "ptr %a", "ptr %b", internal=True) as f:
-        _alike(f)
+        write_alike(f)
     with module.function("i1", "push", "ptr %world", "ptr %heap", "ptr %node", "i64 %seq", apart=True) as f:
         _push(f)
     with module.function("ptr", "pop", "ptr %world", "ptr %heap", apart=True) as f:
@@ -113,13 +114,9 @@ def _learn(f: Function) -> None:
     f.ret("ptr", "%row")
 
 
-def _ndim(f: Function, array: Value) -> Value:
-    return f.v(f"sext i32 {f.field('i32', array, NDIM)} to i64")
-
-
 def _is_shape(f: Function) -> None:
     """Return whether an array has the shape of a tuple."""
-    nd = _ndim(f, "%array")
+    nd = ndim(f, "%array")
     with f.when(f.compare("ne", f.field("ptr", "%shape", TYPE), at(f, "tuple_type"), "ptr")):
         f.ret("i1", "false")
     with f.when(f.compare("ne", nd, f.field("i64", "%shape", TUPLE_SIZE))):
@@ -128,21 +125,6 @@ def _is_shape(f: Function) -> None:
     with f.loop(nd) as i:
         size = f.call("i64", at(f, "as_long"), f"ptr {f.load('ptr', item(f, '%shape', i))}")
         with f.when(f.compare("ne", size, f.load("i64", f.element("i64", dims, i)))):
-            f.ret("i1", "false")
-    f.ret("i1", "true")
-
-
-def _alike(f: Function) -> None:
-    """Return whether two arrays have the same dtype and shape."""
-    nd = _ndim(f, "%a")
-    with f.when(f.compare("ne", f.field("ptr", "%a", DESCR), f.field("ptr", "%b", DESCR), "ptr")):
-        f.ret("i1", "false")
-    with f.when(f.compare("ne", nd, _ndim(f, "%b"))):
-        f.ret("i1", "false")
-    ours, theirs = f.field("ptr", "%a", DIMS), f.field("ptr", "%b", DIMS)
-    with f.loop(nd) as d:
-        differs = f.compare("ne", f.load("i64", f.element("i64", ours, d)), f.load("i64", f.element("i64", theirs, d)))
-        with f.when(differs):
             f.ret("i1", "false")
     f.ret("i1", "true")
 
@@ -189,7 +171,8 @@ def _fits(f: Function) -> None:
     what = f.field("i64", "%row", 8)
     with f.when(f.compare("eq", what, LEAF)):
         array = slot(f, "%edge", "tensor_array")
-        f.ret("i1", f.call("i1", "@alike", "ptr %grad", f"ptr {array}"))
+        same_type = same(f, f.field("ptr", array, DESCR), f.field("ptr", "%grad", DESCR))
+        f.ret("i1", f.both(same_type, f.call("i1", "@alike", "ptr %grad", f"ptr {array}")))
     output = f.compare("eq", what, OUTPUT)
     where = f.choose(output, place(f, "output_dtype"), place(f, "node_dtype"))
     descr = f.load("ptr", f.at("%edge", where))

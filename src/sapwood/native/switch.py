@@ -30,11 +30,10 @@ from . import calls, lines, objects, sweep
 EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
 """Ops whose kernels give NumPy's results to the last bit, so that it does not matter when they are switched on."""
 
-_METHOD = 0x0080 | 0x0002  # METH_FASTCALL | METH_KEYWORDS
 _installed: dict[str, tuple[Any, Any]] = {}
 """Operator -> (the descriptor, the printed function)."""
-_bodies: list[tuple[Any, Any]] = []
-"""(function, its native body)."""
+_bodies: dict[Any, Any] = {}
+"""Named function -> its native body."""
 _stubs: list[str] = []
 
 
@@ -53,7 +52,6 @@ def start() -> bool:
     call.printers.append(install)
     engine.sweep = _builtin("sweep", _code()["sweep"], ctypes.addressof(_world()))
     origin.Tracking.listeners.append(_tracked)
-    _tracked(origin.Tracking.on)
     return True
 
 
@@ -76,15 +74,28 @@ def _world() -> Any:
     add = builtin.pointwise("add", vocabulary.ARITHMETIC["add"], 2, np.add)
     redone = (Unusual, RuntimeWarning)
     explained = (TypeError, ValueError, RuntimeWarning)
-    things = (unusual, heappush, heappop, engine.repair_at, add.__self__, origin.is_user, redone, explained, add)
+    things = (
+        unusual,
+        heappush,
+        heappop,
+        engine.repair_at,
+        add.__self__,
+        str.startswith,
+        origin.OWN,
+        redone,
+        explained,
+        add,
+    )
     objects.keep(things)
-    names = ("unusual", "heappush", "heappop", "repair", "add_self", "is_user", "redone", "explained")
+    names = ("unusual", "heappush", "heappop", "repair", "add_self", "startswith", "own", "redone", "explained")
     return objects.world(**dict(zip(names, map(id, things))))
 
 
 def install(function: Any, op: Any, method: str | None) -> None:
     """Let an eager function that was just printed make native calls, if its op can."""
     if method not in (None, "operator") or (kernel := _kernel(op)) is None:
+        return
+    if method == "operator" and len(_stubs) == calls.STUBS:
         return
     node, plan = _recorded(op)
     python = types.FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
@@ -95,8 +106,9 @@ def install(function: Any, op: Any, method: str | None) -> None:
         _installed[name] = _descriptor(name, table), function
     else:
         native = _builtin(name, _code()["builtin_op"], ctypes.addressof(table))
-        _bodies.append((function, _body(op, function, native, python)))
-    _tracked(origin.Tracking.on)
+        _bodies[function] = _body(op, function, native, python)
+    if not origin.Tracking.on:
+        _put(name, function)
 
 
 @cache
@@ -165,15 +177,6 @@ def _builtin(name: str, address: int, pointer: int) -> Any:
     return builtin.make(name, address, builtin.Table(pointer.to_bytes(8, "little")), "")
 
 
-class _Definition(ctypes.Structure):
-    _fields_ = [
-        ("name", ctypes.c_char_p),
-        ("function", ctypes.c_void_p),
-        ("flags", ctypes.c_int),
-        ("doc", ctypes.c_char_p),
-    ]
-
-
 def _descriptor(name: str, table: Any) -> Any:
     """Return a method descriptor of Tensor for a native call."""
     number = len(_stubs)
@@ -181,7 +184,7 @@ def _descriptor(name: str, table: Any) -> Any:
     tables_of = ctypes.CFUNCTYPE(ctypes.c_void_p)(_code()["tables"])
     tables = ctypes.cast(tables_of() or 0, ctypes.POINTER(ctypes.c_void_p))
     tables[number] = ctypes.addressof(table)
-    definition = _Definition(name.encode(), _code()[f"stub{number}"], _METHOD, None)
+    definition = builtin.Definition(name.encode(), _code()[f"stub{number}"], builtin.FASTCALL_KEYWORDS, None)
     objects.keep(definition)
     new = ctypes.pythonapi.PyDescr_NewMethod
     new.restype, new.argtypes = ctypes.py_object, [ctypes.py_object, ctypes.c_void_p]
@@ -249,13 +252,23 @@ def _at_default(kernel: Any, formula: Any, constants: tuple[Any, ...], g: Any, *
     return kernel(g, *values[:-n]) if values[-n:] == constants else formula(g, *values)
 
 
-def _tracked(lines: bool) -> None:
-    """Follow origin tracking: while it is on, the printed functions note lines, which native calls do not."""
-    for name, (descriptor, function) in _installed.items():
-        setattr(Tensor, name, function if lines else descriptor)
-    if not lines:
-        for function, code in _bodies:
-            function.__code__ = code
+def _put(name: str, function: Any) -> None:
+    """Put the native call in the place of a printed function."""
+    if function in _bodies:
+        function.__code__ = _bodies[function]
+    else:
+        setattr(Tensor, name, _installed[name][0])
+
+
+def _tracked(on: bool) -> None:
+    """Follow origin tracking: while it is on, the printed functions note calls under no_grad, as native ones do not."""
+    for name, (_, function) in _installed.items():
+        if on:
+            setattr(Tensor, name, function)
+        else:
+            _put(name, function)
+    for function in () if on else _bodies:
+        _put(function.__name__, function)
 
 
 __all__ = ["install", "start", "why_not"]
