@@ -28,6 +28,7 @@ MACHINERY = {
     "returns",
     "sizes",
     "slow",
+    "source",
     "warm",
 }
 

@@ -21,7 +21,7 @@ from ..kernels import engine as compiler
 from ..kernels.front import MAX_ARITY
 from ..kernels.writer import Module
 from ..node import Unusual, unusual
-from ..ops import call, nodes
+from ..ops import call, nodes, source
 from ..ops.call import forward_of
 from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
@@ -208,11 +208,9 @@ def _body(op: type[Op], function: Any, native: Any, python: Any) -> Any:
         text += f"    return python_{function.__name__}({passed})\n"
     else:
         text += f"    return native_{function.__name__}({', '.join(inputs)})\n"
-    made: dict[str, Any] = {}
-    exec(compile(text, f"<sapwood native {function.__name__}>", "exec"), made)
     function.__globals__[f"native_{function.__name__}"] = native
     function.__globals__[f"python_{function.__name__}"] = python
-    return made[function.__name__].__code__
+    return source.run(text, f"native {op.name}", {})[function.__name__].__code__
 
 
 def _formulas(op: type[Op]) -> None:

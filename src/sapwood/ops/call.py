@@ -2,18 +2,15 @@
 
 A wrapper has no loops, tables or dictionaries at call time: it tests the types of its arguments and the mode word,
 calls `forward`, and stores a Tensor and, if a gradient is wanted, a node. Whatever is not this common case is handed to
-`slow.slow`. The text is printed and compiled at the first call, so that declaring an op costs next to nothing, and is
-registered with `linecache`: tracebacks and debuggers show it.
+`slow.slow`. The text is printed and compiled at the first call, so that declaring an op costs next to nothing.
 """
 
 from __future__ import annotations
 
-import linecache
 import re
 import sys
 import types
 from collections.abc import Callable
-from itertools import count
 from typing import Any
 
 import numpy as np
@@ -25,11 +22,10 @@ from ..node import LEAF
 from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
 from . import slow as slow_path
+from . import source
 from .declare import REQUIRED, Op, differentiable, input_names, todo
 from .nodes import keeps, node_class, node_expression, node_names, users
 from .warm import counted
-
-_serial = count(1).__next__
 
 _COMMON = {
     "Tensor": Tensor,
@@ -126,26 +122,22 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
         printer(function, op, method)
 
 
-def _install(function: Any, op: type[Op], method: str | None, lines: bool) -> None:
+def _install(function: Any, op: type[Op], method: str | None, cuts: bool) -> None:
     """Give an eager function its body, the one that notes what no_grad leaves out or the one that does not."""
     namespace = function.__globals__
     codes = namespace["_codes"]
-    if lines not in codes:
-        text = wrapper_text(op, function.__name__, method, cuts=lines)
-        file = f"<sapwood op {op.name} {_serial()}>"
-        linecache.cache[file] = len(text), None, text.splitlines(True), file
-        made: dict[str, Any] = {}
-        exec(compile(text, file, "exec"), namespace, made)
-        body = made["wrapper"]
-        codes[lines] = body.__code__.replace(co_name=function.__name__)
+    if cuts not in codes:
+        text = wrapper_text(op, function.__name__, method, cuts=cuts)
+        body = source.run(text, f"op {op.name}", namespace)["wrapper"]
+        codes[cuts] = body.__code__.replace(co_name=function.__name__)
         function.__defaults__ = body.__defaults__
         function.__kwdefaults__ = body.__kwdefaults__
-    function.__code__ = codes[lines]
+    function.__code__ = codes[cuts]
 
 
-def _switched(lines: bool) -> None:
+def _switched(cuts: bool) -> None:
     for function, op, method in printed:
-        _install(function, op, method, lines)
+        _install(function, op, method, cuts)
 
 
 origin.Tracking.listeners.append(_switched)

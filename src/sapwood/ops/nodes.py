@@ -7,17 +7,14 @@ that wants a gradient, without loops or tables at run time. It runs on arrays an
 
 from __future__ import annotations
 
-import linecache
 import re
 from collections.abc import Callable
 from functools import cache
-from itertools import count
 from typing import Any
 
 from ..node import Node, Unusual
+from . import source
 from .declare import Op, input_names
-
-_serial = count(1).__next__
 
 
 @cache
@@ -86,15 +83,11 @@ def users(op: type[Op], kept: str) -> tuple[str, ...] | None:
 @cache
 def puller(op: type[Op]) -> Callable[..., Any]:
     """Return the function `pull` of an op's nodes."""
-    text = pull_text(op)
-    file = f"<sapwood pull {op.name} {_serial()}>"
-    linecache.cache[file] = len(text), None, text.splitlines(True), file
     scope: dict[str, Any] = {f"vjp_{n}": v for n, v in zip(input_names(op), op.vjps)} | {
         "vjp": op.vjp,
         "Unusual": Unusual,
     }
-    exec(compile(text, file, "exec"), scope)
-    function: Callable[..., Any] = scope["pull"]
+    function: Callable[..., Any] = source.run(pull_text(op), f"pull {op.name}", scope)["pull"]
     return function
 
 
