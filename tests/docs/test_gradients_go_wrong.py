@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pages import ROOT, blocks, output
 
-from sapwood import autograd
+from sapwood import cuts
 
 PAGE = (Path(ROOT) / "docs" / "gradients-go-wrong.md").read_text()
 BLOCKS = blocks(PAGE)
@@ -20,10 +20,9 @@ PROGRAMS = [
 
 
 @pytest.fixture(autouse=True)
-def tracking():
+def as_in_a_process_of_its_own():
     gc.collect()
-    with autograd.set_origin_tracking(True):
-        yield
+    cuts._blocks.clear()
 
 
 @pytest.mark.parametrize(("program", "shown"), PROGRAMS, ids=range(len(PROGRAMS)))
