@@ -9,7 +9,7 @@ import numpy as np
 from numpy import ndarray
 
 from .cuts import note
-from .errors import ArgumentError, DtypeError, GradError, ValueRangeError
+from .errors import ArgumentError, DtypeError, GradError, ShapeError, ValueRangeError
 
 
 class _NotExportableError(GradError, BufferError):
@@ -30,11 +30,11 @@ class Interop:
         """Return the only element as a Python number.
 
         Raises:
-            GradError: the tensor has no or several elements.
+            ShapeError: the tensor has no or several elements.
         """
         a = self._array
         if a.size != 1:
-            raise GradError(
+            raise ShapeError(
                 f"item: a tensor of one element can become a Python number, this one has {a.size} (shape {a.shape})"
             )
         if self._node is not None:
@@ -51,7 +51,7 @@ class Interop:
 
     def __bool__(self) -> bool:
         if self._array.size != 1:
-            raise GradError(
+            raise ShapeError(
                 f"bool: the truth of a tensor of {self._array.size} elements is ambiguous; use .any() or .all()"
             )
         return bool(self._array.item())

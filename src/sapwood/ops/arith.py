@@ -64,6 +64,7 @@ class sub(Binary):
     linear = True
     scalar = "fsub"
     dtypes = "ifc"
+    no_bool = "^ or logical_xor for two bools"
 
 
 @op
@@ -83,6 +84,7 @@ class rsub(Binary):
     method = False
     linear = True
     dtypes = "ifc"
+    no_bool = "^ or logical_xor for two bools"
 
 
 @op
@@ -287,6 +289,7 @@ class neg(Unary):
     linear = True
     scalar = "fneg"
     dtypes = "ifc"
+    no_bool = "~ or logical_not"
 
 
 @composite(method=True)

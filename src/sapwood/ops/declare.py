@@ -72,6 +72,8 @@ class Op:
     "all" for every one."""
     half: bool = True
     """Whether 16-bit floats compute in float32 and round once at the end."""
+    no_bool: str = ""
+    """What to use for bools, where the op refuses them, tensors and numbers alike."""
     casts: bool = False
     """Whether an attribute may make the output of a type that cannot carry a gradient, which then ends here."""
     view: bool = False

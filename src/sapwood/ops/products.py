@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from .. import ops
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from ..tensor import check_dim
 from .conv import widened
 from .declare import Plain, composite, op
@@ -40,6 +40,14 @@ def linear(input: Any, weight: Any, bias: Any = None, *, out: Any = None) -> Any
             f"linear: input {tuple(shape)} has {shape[-1]} features, weight {tuple(weight.shape)} takes "
             f"{weight.shape[1]}; input.shape[-1] must equal weight.shape[1]"
         )
+    try:
+        return _affine(input, weight, bias, shape)
+    except DtypeError as problem:
+        found = [f"{n} {x.dtype}" for n, x in (("input", input), ("weight", weight), ("bias", bias)) if x is not None]
+        raise DtypeError(f"linear: {', '.join(found)}; they must have one dtype, convert with .to(dtype)") from problem
+
+
+def _affine(input: Any, weight: Any, bias: Any, shape: Any) -> Any:
     columns = ops.t(weight)
     if len(shape) == 2 and len(weight.shape) == 2:
         return mm(input, columns) if bias is None else addmm(bias, input, columns)

@@ -140,6 +140,8 @@ def _sequence(op: type[Op], name: str, x: Any) -> tuple[Any, ...]:
 
 def to_arrays(op: type[Op], inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], Dtype | None]:
     """Return the operands as arrays of the type they are computed in, Python numbers left as they are."""
+    if op.no_bool:
+        _refuse_bool(op, inputs)
     common = common_dtype(op, inputs)
     arrays = tuple(tuple(_array(m, common) for m in x) if isinstance(x, tuple) else _array(x, common) for x in inputs)
     return arrays, common
@@ -186,6 +188,12 @@ def common_dtype(op: type[Op], inputs: tuple[Any, ...]) -> Dtype | None:
     if op.promote == "float" and common.category < dtypes.FLOAT:
         return dtypes.get_default_dtype()
     return common
+
+
+def _refuse_bool(op: type[Op], inputs: tuple[Any, ...]) -> None:
+    for name, x in zip(op.inputs, inputs):
+        if isinstance(x, bool) or (isinstance(x, Tensor) and x.dtype.category == dtypes.BOOL):
+            raise DtypeError(f"{op.name}: {name} is bool, expected numbers; convert it first, or use {op.no_bool}")
 
 
 def _refuse_kind(op: type[Op], x: Any) -> None:

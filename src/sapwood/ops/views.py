@@ -155,7 +155,10 @@ def shaped(input: Any, size: Any, name: str = "reshape") -> Any:
             pass
     a = input._array if isinstance(input, Tensor) else input
     if not isinstance(a, ndarray) or a.flags.c_contiguous:
-        return view(input, size)
+        try:
+            return view(input, size)
+        except ShapeError as problem:
+            raise ShapeError(str(problem).replace("view", name, 1)) from None
     if type(size) is not tuple:
         size = ints(name, "shape", size)
     try:
