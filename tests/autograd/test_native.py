@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 import sapwood as torch
+from sapwood.native.sweep import KINDS
+from sapwood.node import LEAF
 from sapwood.ops import nodes, warm
 from sapwood.ops.declare import registry
 
@@ -44,3 +46,24 @@ def test_refused_operands_are_explained(native):
     x = torch.ones(2, requires_grad=True)
     with pytest.raises(RuntimeError, match="mul: sizes do not broadcast"):
         _ = x * torch.ones(3)
+
+
+def test_types_that_share_a_row_of_the_table(native):
+    """The table that knows types has a row per address modulo its size; a leaf's type may push out its node's."""
+
+    def row(kind):
+        return (id(kind) >> 4 ^ id(kind) >> 12) % KINDS
+
+    node = nodes.node_class(registry["mul"], "MulBackward0")
+    kept = []
+    for k in range(20_000):
+        kept.append(type(f"Leaf{k}", (torch.Tensor,), {}))
+        if row(kept[-1]) == row(node):
+            break
+    assert row(kept[-1]) == row(node)
+    leaf = object.__new__(kept[-1])
+    leaf._array, leaf._node = torch.ones(2).numpy(), LEAF
+    loss = (leaf * leaf).sum()
+    loss.backward()
+    with pytest.raises(RuntimeError, match="what it saved was freed"):
+        loss.backward()

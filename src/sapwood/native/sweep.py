@@ -255,7 +255,8 @@ def _step(f: Function) -> None:
         f.store("ptr", x, f.element("ptr", arguments, i))
     for x in (grad, saved, edges):
         hold(f, x)
-    pull = f.field("ptr", entry, 16)
+    # Read now: the types of the edges may need the same row of the table.
+    pull, saves = f.field("ptr", entry, 16), f.field("i64", entry, 24)
     grads = f.call("ptr", at(f, "vectorcall"), f"ptr {pull}", f"ptr {arguments}", "i64 3", "ptr null")
     failed = f.cell("i1", "false")
     with f.when(same(f, grads, "null"), seldom=True):
@@ -264,7 +265,6 @@ def _step(f: Function) -> None:
     with f.unless(same(f, grads, "null")):
         with _judged(f, grads, edges, failed):
             # The node is done: nothing it could still do needs what it saved, and its gradient has been used.
-            saves = f.field("i64", entry, 24)
             freed = _argument(f, 3)
             with f.when(f.both(f.compare("ne", saves, 0), f.no(same(f, freed, at(f, "none"))))):
                 give(f, hold(f, freed), "%node", "node_saved")
