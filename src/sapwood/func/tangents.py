@@ -19,6 +19,7 @@ from .. import ops as _ops
 from ..dtypes import of_numpy
 from ..ops import slow
 from ..ops.declare import differentiable, input_names, todo, zero
+from ..ops.record import described_as
 from ..ops.returns import return_type
 from ..state import GRAD, get_mode, mode
 from ..tensor import Tensor
@@ -104,7 +105,7 @@ def _values(op: Any, primals: Any, attrs: Any, outs: tuple[Any, ...]) -> dict[st
     for name, x in zip(input_names(op), primals):
         values[name] = x
         for what in ("shape", "dtype", "order"):
-            values[f"{name}_{what}"] = slow._described_as(_arrays(x), what)
+            values[f"{name}_{what}"] = described_as(_arrays(x), what)
     return values
 
 

@@ -25,6 +25,7 @@ from . import slow as slow_path
 from . import source
 from .declare import REQUIRED, Op, differentiable, input_names, todo
 from .nodes import keeps, node_class, node_expression, node_names, users
+from .record import observed
 from .warm import counted
 
 _COMMON = {
@@ -37,7 +38,7 @@ _COMMON = {
     "next_seq": next_seq,
     "LEAF": LEAF,
     "PACKING": GRAD | PACK,
-    "observed": slow_path.observed,
+    "observed": observed,
     "F32": F32,
     "F64": F64,
     "slow": slow_path.slow,

@@ -15,6 +15,7 @@ from . import slow
 from .declare import Op, composite, op
 from .indexing import Indices, add_at, applied, explained, numpy_key
 from .inplace import rebase
+from .record import record
 
 
 def _put(out, indices, dims, values, accumulate):
@@ -90,7 +91,7 @@ def _put_in_place(
     alias.stamp(self, name)
     if recording and (self._node is not None or values._node is not None):
         checked = (self, values, indices)
-        edges = slow.record(index_put_at.op, checked, arrays, (dims, accumulate), (self._array,))
+        edges = record(index_put_at.op, checked, arrays, (dims, accumulate), (self._array,))
         if edges is not None:
             rebase(self, edges[0])
     return self

@@ -19,6 +19,7 @@ from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
 from . import slow
 from .declare import Op, registry
+from .record import is_differentiable, record
 
 FILLS = {"masked_fill_", "index_fill_"}
 """They give some elements one value, so they make sense, if hardly ever, on expanded tensors: a warning is enough."""
@@ -39,7 +40,7 @@ def in_place(
     if owner is not None:
         over = getattr(owner, "__sapwood_write__", None)
         return owner.__sapwood_op__(op, (self, *others), attrs) if over is None else over(op, self, others, attrs)
-    checked = slow._checked(op, (self, *others), operator)
+    checked = slow.checked_inputs(op, (self, *others), operator)
     if checked is NotImplemented:
         return NotImplemented
     others = checked[1:]
@@ -54,11 +55,11 @@ def in_place(
             f"{name.removesuffix('_')} for a new tensor, or convert this one first"
         )
     attrs = slow.canonical(op, arrays, attrs)
-    record = recording and any(isinstance(x, Tensor) and x._node is not None for x in checked)
-    if record and any("input" in w for w in op.wants) and arrays[0] is target:
+    records = recording and any(isinstance(x, Tensor) and x._node is not None for x in checked)
+    if records and any("input" in w for w in op.wants) and arrays[0] is target:
         arrays = (target.copy(), *arrays[1:])
     plain = (
-        isinstance(op.forward, np.ufunc) and attrs == tuple(op.usual.values()) and not record and arrays[0] is target
+        isinstance(op.forward, np.ufunc) and attrs == tuple(op.usual.values()) and not records and arrays[0] is target
     )
     if mode & OBSERVE:
         from ..autograd.observe import observe
@@ -71,10 +72,10 @@ def in_place(
         result = slow.evaluate(op, arrays, attrs, checked)
         write(name, self, result)
     alias.stamp(self, name)
-    if record:
+    if records:
         saved = self._array if self._array.dtype == np.asarray(arrays[0]).dtype else np.asarray(result)
         lost = [n for n, a in zip(op.inputs, arrays) if type(a) is ndarray and shares(a, target)]
-        edges = slow.record(op, checked, arrays, attrs, (saved,))
+        edges = record(op, checked, arrays, attrs, (saved,))
         if edges is not None:
             if lost:
                 _lose(edges[0], lost, name)
@@ -163,7 +164,7 @@ def _refresh_views(base: Tensor) -> None:
 
 def refresh(view: Tensor, base: Tensor) -> None:
     """Give a view the history of its changed base, or mark it as unable to follow."""
-    if base._node is None or not slow.is_differentiable(view._array.dtype):
+    if base._node is None or not is_differentiable(view._array.dtype):
         return
     if view._view_kind:
         view._node = _invalid(view, base)

@@ -31,8 +31,8 @@ def check_dtypes(name: str, *arrays: Any) -> None:
     first = arrays[0].dtype
     for a in arrays[1:]:
         if a.dtype != first:
-            found = ", ".join(str(x.dtype) for x in arrays)
-            raise DtypeError(f"{name}: the operands must have one dtype, got {found}; convert with .to(dtype)")
+            found = " and ".join(str(x.dtype) for x in arrays)
+            raise DtypeError(f"{name}: the operands must have one dtype, got {found}; convert one with .to(dtype)")
     if first.kind == "b":
         raise DtypeError(f"{name}: not defined for bool; convert to a number type first, e.g. .float() or .int()")
 

@@ -21,7 +21,7 @@ from .declare import composite
 from .filling import deliver, like_array
 from .out import write_out
 from .overwrite import forgetting, overwrite
-from .slow import is_differentiable
+from .record import is_differentiable
 from .values import Array, check_place, integer, leaf, number, sequence_size, size_of
 
 
