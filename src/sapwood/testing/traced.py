@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..ops.declare import registry
+from ..ops.install import BINARY_OPERATORS, COMPARISONS
 from ..ops.slow import on_arrays
 
 
@@ -59,21 +60,7 @@ def _operator(name: str, reflected: bool = False) -> Callable[..., Any]:
     return method
 
 
-for _symbol, _name in {
-    "add": "add",
-    "sub": "sub",
-    "mul": "mul",
-    "truediv": "div",
-    "pow": "pow",
-    "eq": "eq",
-    "ne": "ne",
-    "lt": "lt",
-    "le": "le",
-    "gt": "gt",
-    "ge": "ge",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-}.items():
+for _symbol, _name in (BINARY_OPERATORS | COMPARISONS).items():
     setattr(Traced, f"__{_symbol}__", _operator(_name))
     setattr(Traced, f"__r{_symbol}__", _operator(_name, reflected=True))
 for _name in ("real", "imag"):
