@@ -5,6 +5,9 @@ short program should not pay that. Until then every op's forward function is wra
 call; afterwards the functions stand for themselves. The ops that are switched over give the same results to the last
 bit, so the moment does not matter.
 
+Kernels whose results differ from NumPy's in the last bits have another rule: `serve` answers by the size of the work
+alone, from the first call on. So a result depends on the op and its arguments and on nothing that ran before.
+
 Environment:
     SAPWOOD_JIT=0: never. SAPWOOD_JIT=1: with the first op.
 """
@@ -24,7 +27,13 @@ ENOUGH = 2000
 """Calls after which native code starts; an array counts for as many calls as its elements cost, 4096 for one."""
 
 
+LEAST = 256
+"""Elements from which kernels do the work of ops whose results are not NumPy's to the last bit."""
+
+
 class _State:
+    able: bool | None = None
+    """Whether there are kernels; None: not asked for yet."""
     done = False
     calls = 0
     spaces: list[tuple[dict[str, Any], Callable[..., Any]]] = []
@@ -55,6 +64,32 @@ def counted(namespace: dict[str, Any], forward: Callable[..., Any]) -> Callable[
     return counting
 
 
+def serve(elements: int) -> bool:
+    """Return whether kernels do work on so many elements; the first time this brings up the compiler."""
+    if elements < LEAST:
+        return False
+    return _able() if _State.able is None else _State.able
+
+
+def _able() -> bool:
+    """Ask once whether there are kernels; say why where that is a surprise."""
+    with _lock:
+        if _State.able is None:
+            reason: str | None = importlib.import_module("sapwood.kernels.builtin").why_not()
+            _State.able = reason is None
+            if reason is None:
+                importlib.import_module("sapwood.kernels.builtin").environment()
+                importlib.import_module("sapwood.kernels.memory").install()
+            else:
+                _explain(reason, 5)
+    return _State.able
+
+
+def _explain(reason: str, level: int) -> None:
+    if "SAPWOOD_JIT" not in reason:
+        warnings.warn(f"sapwood runs on NumPy alone: {reason}", RuntimeWarning, stacklevel=level)
+
+
 def start() -> bool:
     """Switch native code on now; return whether there is any.
 
@@ -70,11 +105,11 @@ def start() -> bool:
     switch = importlib.import_module("sapwood.native.switch")
     reason = switch.why_not()
     if reason is not None:
-        if "SAPWOOD_JIT" not in reason:
-            warnings.warn(f"sapwood runs on NumPy alone: {reason}", RuntimeWarning, stacklevel=3)
+        if _State.able is None:
+            _explain(reason, 4)
         return False
     switch.start()
     return True
 
 
-__all__ = ["ENOUGH", "counted", "start"]
+__all__ = ["ENOUGH", "LEAST", "counted", "serve", "start"]
