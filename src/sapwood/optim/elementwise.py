@@ -67,7 +67,7 @@ class Elementwise(Optimizer):
     def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
         """Return the scalars of the rule in step `t` of a parameter; `fresh` at its first.
 
-        Numbers are floats; a bool or None chooses between forms of the rule.
+        Numbers are floats; True or None chooses between forms of the rule.
         """
         raise NotImplementedError
 
@@ -104,7 +104,7 @@ class Elementwise(Optimizer):
             if not params:
                 continue
             l2, shrink = self._decay(group)
-            change = l2 or None, None if shrink == 1.0 else shrink, bool(group["maximize"])
+            change = l2 or None, None if shrink == 1.0 else shrink, True if group["maximize"] else None
             if not together(self, params, group, change):
                 slots = self._slots(group)
                 with np.errstate(all="ignore"):

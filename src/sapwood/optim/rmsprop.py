@@ -76,7 +76,7 @@ class RMSprop(Elementwise):
 
     def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
         alpha, momentum = number(group["alpha"]), number(group["momentum"])
-        eps, centered = number(group["eps"]), bool(group["centered"])
+        eps, centered = number(group["eps"]), True if group["centered"] else None
         return -number(group["lr"]), alpha, 1 - alpha, eps, momentum if momentum > 0 else None, centered
 
     @staticmethod

@@ -76,7 +76,7 @@ class SGD(Elementwise):
     def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
         share = 1.0 if fresh else 1 - number(group["dampening"])
         momentum = number(group["momentum"]) or None
-        return -number(group["lr"]), momentum, None if share == 1 else share, bool(group["nesterov"])
+        return -number(group["lr"]), momentum, None if share == 1 else share, True if group["nesterov"] else None
 
     @staticmethod
     def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from .elementwise import Elementwise
 
 Scalars = tuple["float | bool | None", ...]
-"""The scalars of a rule: numbers, and bools and Nones that choose between its forms."""
-Change = tuple["float | None", "float | None", bool]
+"""The scalars of a rule: numbers, and True or None, which choose between its forms."""
+Change = tuple["float | None", "float | None", "bool | None"]
 """What happens before the rule: L2 added to the gradient, the factor parameters shrink by, whether to maximize."""
 
 
@@ -83,9 +83,7 @@ def _counted(
         counters = [s["step"]._array for s in states]
     except (KeyError, AttributeError):
         return None
-    from ..kernels import multi
-
-    if not multi.counter()(counters):
+    if not _counter()(counters):
         return None
     return optimizer._scalars(group, float(counters[0]), False), kept
 
@@ -97,22 +95,28 @@ def _one(optimizer: Elementwise, p: Any, g: Any, slots: list[Any], c: Scalars, c
             optimizer._apply(p, g, slots, c, change)
 
 
-def _split(c: Scalars, change: Change) -> tuple[tuple[Any, ...], tuple[float, ...]]:
-    """Return what chooses the form of a rule, with `float` in the place of numbers, and the numbers."""
-    everything = (*change, *c)
-    form = tuple([float if type(x) is float else x for x in everything])
-    return form, tuple([x for x in everything if type(x) is float])
+def _split(c: Scalars, change: Change) -> tuple[tuple[type, ...], tuple[float, ...]]:
+    """Return what chooses the form of a rule, the types of all scalars, and the numbers among them."""
+    everything = change + c
+    return tuple(map(type, everything)), tuple([x for x in everything if type(x) is float])
 
 
 @functools.cache
-def _updater(cls: type[Elementwise], slots: int, form: tuple[Any, ...]) -> Callable[..., bool]:
+def _counter() -> Callable[[list[Any]], bool]:
+    from ..kernels import multi
+
+    return multi.counter()
+
+
+@functools.cache
+def _updater(cls: type[Elementwise], slots: int, form: tuple[type, ...]) -> Callable[..., bool]:
     """Return the builtin of one form of a rule."""
     from ..kernels import multi, rules
 
     def body(*scalars: Any) -> Any:
         p, g, *rest = map(rules.Cell, scalars)
         numbers = iter(rest[slots:])
-        l2, shrink, maximize, *c = [next(numbers) if f is float else f for f in form]
+        l2, shrink, maximize, *c = [next(numbers) if f is float else True if f is bool else None for f in form]
         spare = rules.Cell(), [rules.Cell() for _ in range(cls._scratch)]
         cls._piece(p, g, rest[:slots], tuple(c), (l2, shrink, maximize), spare)
         return tuple([cell.value for cell in (p, *rest[:slots])])
