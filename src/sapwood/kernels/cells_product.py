@@ -1,0 +1,140 @@
+"""Products of a few rows with a packed matrix, for the steps of a recurrence.
+
+The matrix lies in panels: `NR` columns side by side, one row of the panel after the other, zeros where columns end. A
+tile of some rows and one panel stays in registers while the depth is walked through, so an element is the same sum in
+the same order whatever rows are computed together.
+"""
+
+from __future__ import annotations
+
+from . import engine
+from .writer import Function, Module, Value
+
+KINDS = {"f32": ("float", 4), "f64": ("double", 8)}
+_VECTORS = 2
+"""Vectors in a row of a panel."""
+
+
+def lanes(dtype: str) -> int:
+    """Return the elements of one vector; sixteen registers hold 256 bits, thirty-two 512."""
+    return (64 if engine.interleave() == 4 else 32) // KINDS[dtype][1]
+
+
+def columns(dtype: str) -> int:
+    """Return the columns of one panel."""
+    return _VECTORS * lanes(dtype)
+
+
+def _rows() -> list[int]:
+    """Return the heights of tiles, highest first: as many sums as hide the latency of one, and fit the registers."""
+    return [8, 4, 2, 1] if engine.interleave() == 4 else [4, 2, 1]
+
+
+def define(module: Module, dtype: str) -> None:
+    """Define `pack_<dtype>` and `product_<dtype>`."""
+    for rows in _rows():
+        head = ("ptr %c", "i64 %c.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
+        with module.function("void", f"tile{rows}_{dtype}", *head, apart=True) as f:
+            _tile(f, dtype, rows)
+    head = ("ptr %c", "i64 %c.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth", "i64 %columns", "i64 %rows")
+    with module.function("void", f"product_{dtype}", *head, apart=True) as f:
+        _product(f, dtype)
+    head = ("ptr %b", "ptr %w", "i64 %step", "i64 %across", "i64 %depth", "i64 %columns")
+    with module.function("void", f"pack_{dtype}", *head, apart=True) as f:
+        _pack(f, dtype)
+
+
+def _tile(f: Function, dtype: str, rows: int) -> None:
+    """Add the product of `rows` rows of a, each `depth` long, and a panel to a tile of c."""
+    kind, item = KINDS[dtype]
+    width = lanes(dtype)
+    vector, name = f"<{width} x {kind}>", f"@llvm.fma.v{width}{dtype}"
+    tail = f", align {item}"
+    sums = []
+    for r in range(rows):
+        row = f.at("%c", f.mul("%c.row", r))
+        for v in range(_VECTORS):
+            sums.append((f.cell(vector, f.load(vector, f.at(row, v * width * item), tail)), r, v))
+    starts = [f.at("%a", f.mul("%a.row", r)) for r in range(rows)]
+    with f.loop("%depth") as k:
+        panel = f.at("%b", f.mul(k, _VECTORS * width * item))
+        weights = [f.load(vector, f.at(panel, v * width * item), tail) for v in range(_VECTORS)]
+        spread = []
+        for start in starts:
+            one = f.load(kind, f.element(kind, start, k))
+            first = f.v(f"insertelement {vector} poison, {kind} {one}, i64 0")
+            spread.append(
+                f.v(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer")
+            )
+        for total, r, v in sums:
+            operands = ", ".join(f"{vector} {x}" for x in (spread[r], weights[v], total.get()))
+            total.set(f.v(f"call {vector} {name}({operands})"))
+    for total, r, v in sums:
+        f.store(vector, total.get(), f.at(f.at("%c", f.mul("%c.row", r)), v * width * item), tail)
+
+
+def _product(f: Function, dtype: str) -> None:
+    """Add a · b to c, `rows` rows; b is packed."""
+    kind, item = KINDS[dtype]
+    wide = columns(dtype)
+    tallest = _rows()[0]
+    spare = f.space(kind, wide * tallest, 64)
+    panels = f.udiv(f.add("%columns", wide - 1), wide)
+    with f.loop(panels) as p:
+        panel = f.at("%b", f.mul(f.mul(p, "%depth"), wide * item))
+        first = f.mul(p, wide)
+        valid = f.least(f.sub("%columns", first), wide)
+        corner = f.at("%c", f.mul(first, item))
+        whole = f.compare("eq", valid, wide)
+        at = f.cell("i64", 0)
+        for rows in _rows():
+            head, body, done = f.label("rows"), f.label("tile"), f.label("rows_done")
+            f.go(head)
+            f.start(head)
+            r = at.get()
+            f.split(f.compare("sle", f.add(r, rows), "%rows"), body, done)
+            f.start(body)
+            c, a = f.at(corner, f.mul(r, "%c.row")), f.at("%a", f.mul(r, "%a.row"))
+            with f.when(whole):
+                _call(f, dtype, rows, c, "%c.row", a, panel)
+            with f.unless(whole):
+                _moved(f, dtype, rows, c, spare, valid, back=False)
+                _call(f, dtype, rows, spare, str(wide * item), a, panel)
+                _moved(f, dtype, rows, c, spare, valid, back=True)
+            at.set(f.add(r, rows))
+            f.go(head)
+            f.start(done)
+
+
+def _call(f: Function, dtype: str, rows: int, c: Value, row: Value, a: Value, panel: Value) -> None:
+    arguments = (f"ptr {c}", f"i64 {row}", f"ptr {a}", "i64 %a.row", f"ptr {panel}", "i64 %depth")
+    f.call("void", f"@tile{rows}_{dtype}", *arguments)
+
+
+def _moved(f: Function, dtype: str, rows: int, c: Value, spare: Value, valid: Value, *, back: bool) -> None:
+    """Copy the valid columns of a tile to its place on the stack, or back."""
+    kind, item = KINDS[dtype]
+    for r in range(rows):
+        theirs, ours = f.at(c, f.mul("%c.row", r)), f.at(spare, r * columns(dtype) * item)
+        with f.loop(valid) as j:
+            source, target = (ours, theirs) if back else (theirs, ours)
+            f.store(kind, f.load(kind, f.element(kind, source, j)), f.element(kind, target, j))
+
+
+def _pack(f: Function, dtype: str) -> None:
+    """Write panels of a matrix: element (k, j) lies k · step + j · across bytes behind w."""
+    kind, item = KINDS[dtype]
+    wide = columns(dtype)
+    with f.loop(f.udiv(f.add("%columns", wide - 1), wide)) as p:
+        first = f.mul(p, wide)
+        valid = f.least(f.sub("%columns", first), wide)
+        with f.loop("%depth") as k:
+            row = f.at("%b", f.mul(f.add(f.mul(p, "%depth"), k), wide * item))
+            source = f.at(f.at("%w", f.mul(first, "%across")), f.mul(k, "%step"))
+            with f.loop(valid) as j:
+                f.store(kind, f.load(kind, f.at(source, f.mul(j, "%across"))), f.element(kind, row, j))
+            with f.loop(wide, valid) as j:
+                f.store(kind, "0.0", f.element(kind, row, j))
+
+
+__all__ = ["KINDS", "columns", "define", "lanes"]
