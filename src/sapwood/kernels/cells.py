@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import ArgumentError
 from . import builtin, cells_product, engine, formulas
 from .cells_product import KINDS
 from .emit import Source, define_loop
@@ -33,13 +34,13 @@ MAX_ARRAYS = 16
 MAX_OPERANDS = 20
 
 TABLE = fields("env", "launch", "arrays")
-PLAN = fields(
-    "steps", "rows", "width", "backwards", "before", "loop_first", "double", "cost", "operands",
-    "a", "a_row", "a_state", "a_part", "a_start", "c", "c_row", "c_state", "c_part", "c_start",
-    "parts", "depth", "columns", "w_part", "w_step", "w_across", "loop",
+PLAN = fields("steps", "rows", "width", "row", "backwards", "before", "double", "cost", "operands", "products", "packed", "loop")
+"""A sweep over all steps; then come its products, the operands of its loop, and the steps' offsets and rows."""
+PRODUCT = fields(
+    "a", "a_row", "a_state", "a_plane", "a_start", "c", "c_row", "c_state", "c_plane", "c_start",
+    "parts", "depth", "columns", "w", "w_start", "w_part", "w_step", "w_across", "begin", "begin_start", "after", "at",
 )  # fmt: skip
-"""A sweep over all steps: sizes, the product (parts of a times parts of w added to parts of c), and then for every
-operand of the loop an OPERAND, and the steps' offsets and numbers of rows."""
+"""Add parts of a times parts of w to parts of c, or to the row `begin` if that is an array and not -1."""
 OPERAND = fields("array", "kind", "start", "initial")
 STEP, STATE, BEFORE = 0, 1, 2
 """Kinds of operands: of this step, of the state, of the step before it in the recurrence or else the initial state."""
@@ -70,19 +71,19 @@ def _lstm_back(
     return *gates, dc * f, const(0.0, c.dtype)
 
 
-def _gru(n: Scalar, r: Scalar, z: Scalar, hidden: Scalar, h: Scalar) -> tuple[Scalar, ...]:
+def _gru(hidden: Scalar, r: Scalar, z: Scalar, n: Scalar, h: Scalar) -> tuple[Scalar, ...]:
     r, z = formulas.sigmoid(r), formulas.sigmoid(z)
     n = formulas.tanh(n + r * hidden)
     h = n + z * (h - n)
-    return n, r, z, h, h
+    return r, z, n, h, h
 
 
 def _gru_back(
-    grad: Scalar, dh: Scalar, n: Scalar, r: Scalar, z: Scalar, hidden: Scalar, before: Scalar
+    grad: Scalar, dh: Scalar, hidden: Scalar, r: Scalar, z: Scalar, n: Scalar, before: Scalar
 ) -> tuple[Scalar, ...]:
     dh = dh + grad
     dn = dh * (1.0 - z) * (1.0 - n * n)
-    return dn, dn * hidden * r * (1.0 - r), dh * (before - n) * z * (1.0 - z), dn * r, dh * z
+    return dn * r, dn * hidden * r * (1.0 - r), dh * (before - n) * z * (1.0 - z), dn, dh * z
 
 
 def _tanh(x: Scalar) -> tuple[Scalar, ...]:
@@ -104,58 +105,129 @@ def _relu_back(grad: Scalar, dh: Scalar, h: Scalar) -> tuple[Scalar, ...]:
 
 
 _PLANES = ("gates0", "gates1", "gates2", "gates3")
-_FORWARD = ("gates", "out", "h")
-_BACK = ("into", "gates", "grad", "out", "h", "h0")
+_FORWARD = ("gates", "out", "h", "input", "bias", "w_ih", "w_hh")
 FORWARD = {
     "LSTM": Sweep((*_FORWARD, "c", "cells"), (*_PLANES, "cells", "c*", "out", "h*"), (*_PLANES, "c*"), _lstm),
-    "GRU": Sweep(_FORWARD, (*_PLANES[:3], "out", "h*"), (*_PLANES, "h*"), _gru),
+    "GRU": Sweep(_FORWARD, (*_PLANES[1:], "out", "h*"), (*_PLANES, "h*"), _gru),
     "RNN_TANH": Sweep(_FORWARD, ("out", "h*"), ("gates0",), _tanh),
     "RNN_RELU": Sweep(_FORWARD, ("out", "h*"), ("gates0",), _relu),
 }
 _INTO = ("into0", "into1", "into2", "into3")
+_BACK = ("into", "gates", "grad", "out", "h", "h0", "w_hh")
+_LSTM_BACK = ("grad", "h*", "c*", *_PLANES, "cells", "cells-")
 BACK = {
-    "LSTM": Sweep(
-        (*_BACK, "c", "cells", "c0"),
-        (*_INTO, "c*", "h*"),
-        ("grad", "h*", "c*", *_PLANES, "cells", "cells-"),
-        _lstm_back,
-    ),
+    "LSTM": Sweep((*_BACK, "c", "cells", "c0"), (*_INTO, "c*", "h*"), _LSTM_BACK, _lstm_back),
     "GRU": Sweep(_BACK, (*_INTO, "h*"), ("grad", "h*", *_PLANES, "out-"), _gru_back),
     "RNN_TANH": Sweep(_BACK, ("into0", "h*"), ("grad", "h*", "out"), _tanh_back),
     "RNN_RELU": Sweep(_BACK, ("into0", "h*"), ("grad", "h*", "out"), _relu_back),
 }
-PARTS = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-"""Gates that the recurrent weights have a part in; in a GRU's planes they follow the new gate's share of the input."""
-FIRST = {"GRU": 1}
+INPUT = ("g_input", "w_ih", "zero")
+"""What a sweep back has besides if it computes the gradient of the input."""
 
 
-def _planned(sweep: Sweep, mode: str, dtype: str, width: int, lengths: tuple[int, ...], reverse: bool) -> Any:
-    """Return the plan of a sweep as an array, without the address of its loop."""
-    back, item, total = sweep is BACK[mode], KINDS[dtype][1], sum(lengths)
-    row, plane, parts = width * item, total * width * item, PARTS[mode]
-    place = {name: i for i, name in enumerate((*sweep.arrays, "w"))}
-    first = FIRST.get(mode, 0) * plane
-    values = dict.fromkeys(PLAN, 0)
+class Part(NamedTuple):
+    """Which planes belong to which rows of a weight, H each: planes first … first + count, from row `row` on."""
+
+    first: int
+    count: int
+    row: int
+
+
+class Gates(NamedTuple):
+    """The planes of a kind of cell, and their parts in the products with the input and the state."""
+
+    planes: int
+    by_input: tuple[Part, ...]
+    by_state: tuple[Part, ...]
+
+
+GATES = {
+    "LSTM": Gates(4, (Part(0, 4, 0),), (Part(0, 4, 0),)),
+    # The state's share of the new gate lies in plane 0, that of the input in plane 3.
+    "GRU": Gates(4, (Part(1, 3, 0),), (Part(1, 2, 0), Part(0, 1, 2))),
+    "RNN_TANH": Gates(1, (Part(0, 1, 0),), (Part(0, 1, 0),)),
+    "RNN_RELU": Gates(1, (Part(0, 1, 0),), (Part(0, 1, 0),)),
+}
+
+
+class Shape(NamedTuple):
+    """What a plan depends on; `features` is 0 for a sweep back that leaves the input's gradient out."""
+
+    mode: str
+    back: bool
+    dtype: str
+    width: int
+    features: int
+    lengths: tuple[int, ...]
+    reverse: bool
+
+
+def _products(shape: Shape, place: dict[str, int]) -> list[dict[str, int]]:
+    """Return the products of one step."""
+    width, features = shape.width, shape.features
+    item = KINDS[shape.dtype][1]
+    row, plane = width * item, sum(shape.lengths) * width * item
+    gates = GATES[shape.mode]
+    found, begun = [], set()
+    for side, depth in (("input", features), ("state", width)):
+        for part in (gates.by_input if side == "input" else gates.by_state) if depth else ():
+            near = {"row": row, "state": 0, "plane": plane, "start": part.first * plane}
+            weight = "w_ih" if side == "input" else "w_hh"
+            if shape.back:
+                name = "h" if side == "state" else "g_input"
+                far = {"row": depth * item, "state": int(side == "state"), "plane": 0, "start": 0}
+                ends = ("into", near), (name, far)
+                sizes = {"depth": width, "columns": depth, "w_step": depth * item, "w_across": item}
+                begin = place["zero"] if side == "input" else -1
+            else:
+                name = "h" if side == "state" else "input"
+                far = {"row": depth * item, "state": int(side == "state"), "plane": 0, "start": 0}
+                ends = (name, far), ("gates", near)
+                sizes = {"depth": depth, "columns": width, "w_step": item, "w_across": depth * item}
+                begin = -1 if part.first in begun else place["bias"]
+                begun |= set(range(part.first, part.first + part.count))
+            values = dict.fromkeys(PRODUCT, 0)
+            for letter, (name, end) in zip("ac", ends):
+                values |= {letter: place[name]} | {f"{letter}_{k}": v for k, v in end.items()}
+            values |= sizes | {
+                "parts": part.count, "w": place[weight], "w_start": part.row * width * depth * item,
+                "w_part": width * depth * item, "begin": begin, "begin_start": 0 if shape.back else part.first * row,
+                "after": int(shape.back),
+            }  # fmt: skip
+            found.append(values)
+    return found
+
+
+@functools.lru_cache(512)
+def _planned(shape: Shape) -> tuple[Any, Callable[..., bool], tuple[str, ...]]:
+    """Return the plan of a sweep as an array, what runs it, and the names of its arrays."""
+    sweep = (BACK if shape.back else FORWARD)[shape.mode]
+    arrays = sweep.arrays + (INPUT if shape.back and shape.features else ())
+    item, lengths = KINDS[shape.dtype][1], shape.lengths
+    width, total = shape.width, sum(lengths)
+    place = {name: i for i, name in enumerate(arrays)}
+    products = _products(shape, place)
+    wide, packed = cells_product.columns(shape.dtype), 0
+    for p in products:
+        p["at"] = packed
+        packed += p["parts"] * -(-p["columns"] // wide) * wide * p["depth"] * item
     names = (*sweep.outputs, *sweep.inputs)
-    picoseconds = 40 * parts * width + 3000 * len(names) // 10
-    values |= {
-        "steps": len(lengths), "rows": lengths[0], "width": width, "backwards": int(reverse != back),
-        "before": 1 if reverse else -1, "loop_first": int(back), "double": int(dtype == "f64"),
-        "cost": picoseconds * total * width // 1000, "operands": len(names),
-        "a": place["into" if back else "h"], "a_row": row, "a_state": int(not back),
-        "a_part": plane if back else 0, "a_start": first if back else 0,
-        "c": place["h" if back else "gates"], "c_row": row, "c_state": int(back),
-        "c_part": 0 if back else plane, "c_start": 0 if back else first,
-        "parts": parts, "depth": width, "columns": width, "w_part": width * row,
-        "w_step": row if back else item, "w_across": item if back else row,
+    multiplied = sum(p["parts"] * p["depth"] * p["columns"] for p in products)
+    values = dict.fromkeys(PLAN, 0) | {
+        "steps": len(lengths), "rows": lengths[0], "width": width, "row": width * item,
+        "backwards": int(shape.reverse != shape.back), "before": 1 if shape.reverse else -1,
+        "double": int(shape.dtype == "f64"), "cost": total * (multiplied // 25 + len(names) * width // 5),
+        "operands": len(names), "products": len(products), "packed": packed,
+        "loop": _loops(shape.mode, shape.dtype)["back" if shape.back else "forward"],
     }  # fmt: skip
-    words = list(values.values())
+    words = [*values.values(), *(v for p in products for v in p.values())]
     for name in names:
         bare = name.rstrip("*-0123456789")
         kind = STATE if name.endswith("*") else BEFORE if name.endswith("-") else STEP
-        start = plane * int(name[len(bare) :]) if name[-1].isdigit() else 0
+        start = total * width * item * int(name[len(bare) :]) if name[-1].isdigit() else 0
         words += [place[bare], kind, start, place[{"cells": "c0", "out": "h0"}[bare]] if kind == BEFORE else 0]
-    return np.array([*words, *accumulate(lengths[:-1], initial=0), *lengths], np.int64)
+    plan = np.array([*words, *accumulate(lengths[:-1], initial=0), *lengths], np.int64)
+    return plan, _builtin(len(arrays)), arrays
 
 
 def _address(f: Function, base: Value, row: Value, state: Value, offset: Value, first: Value) -> Value:
@@ -167,13 +239,14 @@ def _address(f: Function, base: Value, row: Value, state: Value, offset: Value, 
 def _rows(f: Function) -> None:
     """Walk through all steps with rows begin · UNIT … end · UNIT."""
     plan, data = f.field("ptr", "%job", JOB["geometry"]), f.field("ptr", "%job", JOB["pointers"])
-    panels, loop = f.field("ptr", "%job", JOB["partials"]), f.field("ptr", "%job", JOB["params"])
+    panels = f.field("ptr", "%job", JOB["partials"])
     word = {name: f.field("i64", plan, offset) for name, offset in PLAN.items()}
-    operands = f.at(plan, 8 * len(PLAN))
+    loop = f.field("ptr", plan, PLAN["loop"])
+    products = f.at(plan, 8 * len(PLAN))
+    operands = f.at(products, f.mul(word["products"], 8 * len(PRODUCT)))
     offsets = f.at(operands, f.mul(word["operands"], 8 * len(OPERAND)))
     lengths = f.element("i64", offsets, word["steps"])
     first, last = f.mul("%begin", UNIT), f.least(f.mul("%end", UNIT), word["rows"])
-    moving = f.compare("ne", word["loop_first"], 0)
     with f.loop(word["steps"]) as s:
         t = f.choose(f.compare("ne", word["backwards"], 0), f.sub(f.sub(word["steps"], 1), s), s)
         offset = f.load("i64", f.element("i64", offsets, t))
@@ -184,20 +257,18 @@ def _rows(f: Function) -> None:
             near = f.choose(inside, before, t)
             had = f.choose(inside, f.load("i64", f.element("i64", lengths, near)), 0)
             past = f.load("i64", f.element("i64", offsets, near))
-            given = (plan, data, panels, offset, first, stop)
-            with f.unless(moving):
-                f.call("void", "@multiply", *_typed(given))
             # Rows that have a step before this one, and those that begin here.
             middle = f.greatest(first, f.least(had, stop))
-            arguments = (plan, data, loop, operands, offset, past)
-            _each(f, arguments, first, middle, "0")
-            _each(f, arguments, middle, stop, "1")
-            with f.when(moving):
-                f.call("void", "@multiply", *_typed(given))
-
-
-def _typed(values: Sequence[Value]) -> list[str]:
-    return [f"{'ptr' if i < 3 else 'i64'} {v}" for i, v in enumerate(values)]
+            for after in (0, 1):
+                with f.loop(word["products"]) as k:
+                    product = f.at(products, f.mul(k, 8 * len(PRODUCT)))
+                    with f.when(f.compare("eq", f.field("i64", product, PRODUCT["after"]), after)):
+                        given = (f"i64 {x}" for x in (word["double"], offset, first, stop))
+                        f.call("void", "@multiply", f"ptr {product}", f"ptr {data}", f"ptr {panels}", *given)
+                if not after:
+                    arguments = (plan, data, loop, operands, offset, past)
+                    _each(f, arguments, first, middle, "0")
+                    _each(f, arguments, middle, stop, "1")
 
 
 def _each(f: Function, arguments: Sequence[Value], first: Value, stop: Value, fresh: Value) -> None:
@@ -210,7 +281,7 @@ def _each(f: Function, arguments: Sequence[Value], first: Value, stop: Value, fr
 def _gates(f: Function) -> None:
     """Run the loop over rows first … stop of one step."""
     width = f.field("i64", "%plan", PLAN["width"])
-    row = f.field("i64", "%plan", PLAN["c_row"])
+    row = f.field("i64", "%plan", PLAN["row"])
     pointers = f.space("ptr", MAX_OPERANDS)
     with f.loop(f.field("i64", "%plan", PLAN["operands"])) as k:
         entry = f.at("%operands", f.mul(k, 8 * len(OPERAND)))
@@ -226,61 +297,58 @@ def _gates(f: Function) -> None:
 
 
 def _multiply(f: Function) -> None:
-    """Add the products of one step's rows with the recurrent weights."""
-    word = {name: f.field("i64", "%plan", offset) for name, offset in PLAN.items()}
+    """Compute a product for rows first … stop of one step."""
+    word = {name: f.field("i64", "%product", offset) for name, offset in PRODUCT.items()}
     ends = []
     for x in "ac":
         base = f.load("ptr", f.element("ptr", "%data", word[x]))
         state = f.compare("ne", word[f"{x}_state"], 0)
         start = _address(f, base, word[f"{x}_row"], state, "%offset", "%first")
         ends.append(f.at(start, word[f"{x}_start"]))
+    fresh = f.compare("sge", word["begin"], 0)
+    given = f.load("ptr", f.element("ptr", "%data", f.choose(fresh, word["begin"], 0)))
+    given = f.at(given, word["begin_start"])
     rows = f.sub("%stop", "%first")
-    double = f.compare("ne", word["double"], 0)
+    double = f.compare("ne", "%double", 0)
     for dtype, (_, item) in KINDS.items():
         with f.when(double if dtype == "f64" else f.no(double)):
             wide = cells_product.columns(dtype)
             part = f.mul(f.udiv(f.add(word["columns"], wide - 1), wide), f.mul(word["depth"], wide * item))
             with f.loop(word["parts"]) as p:
-                a, c = f.at(ends[0], f.mul(p, word["a_part"])), f.at(ends[1], f.mul(p, word["c_part"]))
-                b = f.at("%panels", f.mul(p, part))
+                a, c = f.at(ends[0], f.mul(p, word["a_plane"])), f.at(ends[1], f.mul(p, word["c_plane"]))
+                b = f.at(f.at("%panels", word["at"]), f.mul(p, part))
+                # Parts that add up in one place begin anew once.
+                anew = f.either(f.compare("ne", word["c_plane"], 0), f.compare("eq", p, 0))
+                anew = f.both(fresh, anew)
+                begin = f.choose(anew, f.at(given, f.mul(p, f.mul(word["columns"], item))), c, "ptr")
+                begin_row = f.choose(anew, 0, word["c_row"])
+                places = (f"ptr {c}", f"i64 {word['c_row']}", f"ptr {begin}", f"i64 {begin_row}", f"ptr {a}")
                 sizes = (f"i64 {word['depth']}", f"i64 {word['columns']}", f"i64 {rows}")
-                given = (f"ptr {c}", f"i64 {word['c_row']}", f"ptr {a}", f"i64 {word['a_row']}", f"ptr {b}", *sizes)
-                f.call("void", f"@product_{dtype}", *given)
+                f.call("void", f"@product_{dtype}", *places, f"i64 {word['a_row']}", f"ptr {b}", *sizes)
 
 
 def _run(f: Function) -> None:
-    """Run a sweep: a plan, its arrays, and the recurrent weights."""
+    """Run a sweep: a plan and its arrays."""
     table = f.at("%self", BYTES_DATA)
     env = f.field("ptr", table, TABLE["env"])
-    arrays = f.field("i64", table, TABLE["arrays"])
     data = f.space("ptr", MAX_ARRAYS)
-    with f.loop(arrays) as i:
+    with f.loop(f.field("i64", table, TABLE["arrays"])) as i:
         array = f.load("ptr", f.element("ptr", "%args", f.add(i, 1)))
         f.store("ptr", f.field("ptr", array, DATA), f.element("ptr", data, i))
     plan = f.field("ptr", f.load("ptr", "%args"), DATA)
-    word = {n: f.field("i64", plan, PLAN[n]) for n in ("columns", "depth", "parts", "double", "rows", "cost", "loop")}
-    weights = f.load("ptr", f.element("ptr", data, f.sub(arrays, 1)))
-    double = f.compare("ne", word["double"], 0)
-    item = f.choose(double, 8, 4)
-    wide = f.choose(double, cells_product.columns("f64"), cells_product.columns("f32"))
-    panels = f.udiv(f.sub(f.add(word["columns"], wide), 1), wide)
-    part = f.mul(f.mul(f.mul(panels, wide), word["depth"]), item)
-    memory = f.call("ptr", f.field("ptr", env, ENV["malloc"]), f"i64 {f.add(f.mul(part, word['parts']), 64)}")
+    word = {n: f.field("i64", plan, PLAN[n]) for n in ("double", "rows", "cost", "products", "packed")}
+    memory = f.call("ptr", f.field("ptr", env, ENV["malloc"]), f"i64 {f.add(word['packed'], 64)}")
     no = f.label("no")
     f.leave(f.compare("eq", memory, "null", "ptr"), no)
     packed = f.v(f"call ptr @llvm.ptrmask.p0.i64(ptr {f.at(memory, 63)}, i64 -64)")
-    for dtype in KINDS:
-        with f.when(double if dtype == "f64" else f.no(double)), f.loop(word["parts"]) as p:
-            source = f.at(weights, f.mul(p, f.field("i64", plan, PLAN["w_part"])))
-            target = f.at(packed, f.mul(p, part))
-            steps = (f"i64 {f.field('i64', plan, PLAN[n])}" for n in ("w_step", "w_across", "depth", "columns"))
-            f.call("void", f"@pack_{dtype}", f"ptr {target}", f"ptr {source}", *steps)
+    with f.loop(word["products"]) as k:
+        product = f.at(f.at(plan, 8 * len(PLAN)), f.mul(k, 8 * len(PRODUCT)))
+        f.call("void", "@pack", f"ptr {product}", f"ptr {data}", f"ptr {packed}", f"i64 {word['double']}")
     job = f.space("i64", len(JOB))
     units = f.udiv(f.add(word["rows"], UNIT - 1), UNIT)
     values = {
         "units": ("i64", units), "grain": ("i64", "1"), "run": ("ptr", "@rows"), "geometry": ("ptr", plan),
-        "params": ("i64", word["loop"]), "pointers": ("ptr", data), "partials": ("ptr", packed), "env": ("ptr", env),
-        "cost": ("i64", word["cost"]),
+        "pointers": ("ptr", data), "partials": ("ptr", packed), "env": ("ptr", env), "cost": ("i64", word["cost"]),
     }  # fmt: skip
     for name, (kind, value) in values.items():
         f.put(kind, value, job, JOB[name])
@@ -294,15 +362,33 @@ def _run(f: Function) -> None:
         f.ret("ptr", answer)
 
 
+def _pack(f: Function) -> None:
+    """Pack the weights of one product."""
+    word = {name: f.field("i64", "%product", offset) for name, offset in PRODUCT.items()}
+    weights = f.at(f.load("ptr", f.element("ptr", "%data", word["w"])), word["w_start"])
+    double = f.compare("ne", "%double", 0)
+    for dtype, (_, item) in KINDS.items():
+        with f.when(double if dtype == "f64" else f.no(double)):
+            wide = cells_product.columns(dtype)
+            part = f.mul(f.udiv(f.add(word["columns"], wide - 1), wide), f.mul(word["depth"], wide * item))
+            with f.loop(word["parts"]) as p:
+                source = f.at(weights, f.mul(p, word["w_part"]))
+                target = f.at(f.at("%packed", word["at"]), f.mul(p, part))
+                steps = (f"i64 {word[n]}" for n in ("w_step", "w_across", "depth", "columns"))
+                f.call("void", f"@pack_{dtype}", f"ptr {target}", f"ptr {source}", *steps)
+
+
 @functools.cache
 def _runtime() -> int:
     """Compile what all sweeps share, and return the address of their C function."""
     module = Module()
     for dtype in KINDS:
         cells_product.define(module, dtype)
-    steps = ("i64 %offset", "i64 %first", "i64 %stop")
-    with module.function("void", "multiply", "ptr %plan", "ptr %data", "ptr %panels", *steps, apart=True) as f:
+    steps = ("i64 %double", "i64 %offset", "i64 %first", "i64 %stop")
+    with module.function("void", "multiply", "ptr %product", "ptr %data", "ptr %panels", *steps, apart=True) as f:
         _multiply(f)
+    with module.function("void", "pack", "ptr %product", "ptr %data", "ptr %packed", "i64 %double", apart=True) as f:
+        _pack(f)
     head = ("ptr %plan", "ptr %data", "ptr %loop", "ptr %operands", "i64 %offset", "i64 %past", "i64 %first")
     with module.function("void", "gates", *head, "i64 %stop", "i64 %fresh", apart=True) as f:
         _gates(f)
@@ -336,43 +422,38 @@ def _builtin(arrays: int) -> Callable[..., bool]:
     return made
 
 
-@functools.lru_cache(512)
-def _prepared(mode: str, back: bool, dtype: str, width: int, lengths: tuple[int, ...], reverse: bool) -> Any:
-    sweep = (BACK if back else FORWARD)[mode]
-    plan = _planned(sweep, mode, dtype, width, lengths, reverse)
-    plan[PLAN["loop"] // 8] = _loops(mode, dtype)["back" if back else "forward"]
-    return plan, _builtin(len(sweep.arrays) + 1), sweep.arrays
-
-
-def sweep(
-    mode: str, w_hh: Any, lengths: tuple[int, ...], reverse: bool, *, back: bool = False, **arrays: Any
-) -> None:
+def sweep(mode: str, lengths: tuple[int, ...], reverse: bool, *, back: bool = False, **arrays: Any) -> None:
     """Walk through all steps of a layer, forward or back, writing into the arrays.
 
     Args:
         mode: "LSTM", "GRU", "RNN_TANH" or "RNN_RELU".
-        w_hh: (gates · H, H), float32 or float64.
         lengths: rows of every step, not growing, positive.
         reverse: whether the recurrence runs from the last step to the first.
         back: whether gradients are computed.
-        arrays: by the names of `FORWARD` or `BACK`, C-contiguous, of the dtype of w_hh. Forward: gates (P, S, H), what
-            the inputs say, becomes the gates; out and cells (S, H) are written; h and c (N, H) begin as the initial and
-            end as the final state. Back: into (P, S, H) is written; grad (S, H); h and c (N, H) begin as the gradient
-            of the final and end as that of the initial state.
+        arrays: C-contiguous, all float32 or all float64, by the names of `FORWARD` or `BACK`.
+            Forward: input (S, I), bias (P, H), w_ih (…, I), w_hh (…, H); gates (P, S, H), out and cells (S, H) are
+            written; h and c (N, H) begin as the initial and end as the final state.
+            Back: gates, out, cells as forward left them, grad (S, H), h0 and c0 (N, H), w_hh; into (P, S, H), the
+            gradient of the planes before the gates, is written; h and c (N, H) begin as the gradient of the final and
+            end as that of the initial state. With g_input (S, I), which is written, w_ih and zero (I,), zeros.
 
     Raises:
+        ArgumentError: an array is of another kind.
         MissingError: there are no kernels here; the text says why.
         MemoryError: no room for a copy of the weights.
     """
-    width = w_hh.shape[1]
-    dtype = "f64" if w_hh.dtype.itemsize == 8 else "f32"
-    plan, run, names = _prepared(mode, back, dtype, width, lengths, reverse)
+    gates, w_hh = arrays["into" if back else "gates"], arrays["w_hh"]
+    wide = arrays.get("g_input" if back else "input")
+    kind = gates.dtype
+    features = 0 if wide is None else wide.shape[1]
+    dtype = "f64" if kind.itemsize == 8 else "f32"
+    plan, run, names = _planned(Shape(mode, back, dtype, w_hh.shape[1], features, lengths, reverse))
     given = [arrays[n] for n in names]
-    for a in (*given, w_hh):
-        if type(a) is not np.ndarray or a.dtype is not w_hh.dtype or not a.flags.c_contiguous:
-            raise ValueError("sweep: arrays must be C-contiguous and of one dtype")
-    if not run(plan, *given, w_hh):
-        raise MemoryError
+    for n, a in zip(names, given):
+        if type(a) is not np.ndarray or a.dtype is not kind or not a.flags.c_contiguous:
+            raise ArgumentError(f"sweep: {n} must be a C-contiguous array of {kind.name}")
+    if not run(plan, *given):
+        raise MemoryError("sweep: no memory for a copy of the weights")
 
 
-__all__ = ["BACK", "FIRST", "FORWARD", "PARTS", "sweep"]
+__all__ = ["BACK", "FORWARD", "GATES", "sweep"]

@@ -8,7 +8,7 @@ the same order whatever rows are computed together.
 from __future__ import annotations
 
 from . import engine
-from .writer import Function, Module, Value
+from .writer import Function, Module, Operand, Value
 
 KINDS = {"f32": ("float", 4), "f64": ("double", 8)}
 _VECTORS = 2
@@ -33,10 +33,11 @@ def _rows() -> list[int]:
 def define(module: Module, dtype: str) -> None:
     """Define `pack_<dtype>` and `product_<dtype>`."""
     for rows in _rows():
-        head = ("ptr %c", "i64 %c.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
+        head = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
         with module.function("void", f"tile{rows}_{dtype}", *head, apart=True) as f:
             _tile(f, dtype, rows)
-    head = ("ptr %c", "i64 %c.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth", "i64 %columns", "i64 %rows")
+    head = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b")
+    head += ("i64 %depth", "i64 %columns", "i64 %rows")
     with module.function("void", f"product_{dtype}", *head, apart=True) as f:
         _product(f, dtype)
     head = ("ptr %b", "ptr %w", "i64 %step", "i64 %across", "i64 %depth", "i64 %columns")
@@ -45,14 +46,14 @@ def define(module: Module, dtype: str) -> None:
 
 
 def _tile(f: Function, dtype: str, rows: int) -> None:
-    """Add the product of `rows` rows of a, each `depth` long, and a panel to a tile of c."""
+    """Store in a tile of c the product of `rows` rows of a, each `depth` long, and a panel, added to a tile of begin."""
     kind, item = KINDS[dtype]
     width = lanes(dtype)
     vector, name = f"<{width} x {kind}>", f"@llvm.fma.v{width}{dtype}"
     tail = f", align {item}"
     sums = []
     for r in range(rows):
-        row = f.at("%c", f.mul("%c.row", r))
+        row = f.at("%begin", f.mul("%begin.row", r))
         for v in range(_VECTORS):
             sums.append((f.cell(vector, f.load(vector, f.at(row, v * width * item), tail)), r, v))
     starts = [f.at("%a", f.mul("%a.row", r)) for r in range(rows)]
@@ -74,7 +75,7 @@ def _tile(f: Function, dtype: str, rows: int) -> None:
 
 
 def _product(f: Function, dtype: str) -> None:
-    """Add a · b to c, `rows` rows; b is packed."""
+    """Store begin + a · b in `rows` rows of c; b is packed, and begin may be c."""
     kind, item = KINDS[dtype]
     wide = columns(dtype)
     tallest = _rows()[0]
@@ -84,7 +85,7 @@ def _product(f: Function, dtype: str) -> None:
         panel = f.at("%b", f.mul(f.mul(p, "%depth"), wide * item))
         first = f.mul(p, wide)
         valid = f.least(f.sub("%columns", first), wide)
-        corner = f.at("%c", f.mul(first, item))
+        corner, origin = f.at("%c", f.mul(first, item)), f.at("%begin", f.mul(first, item))
         whole = f.compare("eq", valid, wide)
         at = f.cell("i64", 0)
         for rows in _rows():
@@ -95,30 +96,29 @@ def _product(f: Function, dtype: str) -> None:
             f.split(f.compare("sle", f.add(r, rows), "%rows"), body, done)
             f.start(body)
             c, a = f.at(corner, f.mul(r, "%c.row")), f.at("%a", f.mul(r, "%a.row"))
+            begin = f.at(origin, f.mul(r, "%begin.row"))
+            tail = (f"ptr {a}", "i64 %a.row", f"ptr {panel}", "i64 %depth")
             with f.when(whole):
-                _call(f, dtype, rows, c, "%c.row", a, panel)
+                f.call("void", f"@tile{rows}_{dtype}", f"ptr {c}", "i64 %c.row", f"ptr {begin}", "i64 %begin.row", *tail)
             with f.unless(whole):
-                _moved(f, dtype, rows, c, spare, valid, back=False)
-                _call(f, dtype, rows, spare, str(wide * item), a, panel)
-                _moved(f, dtype, rows, c, spare, valid, back=True)
+                row = wide * item
+                _moved(f, dtype, rows, (begin, "%begin.row"), (spare, row), valid)
+                f.call("void", f"@tile{rows}_{dtype}", *[f"ptr {spare}", f"i64 {row}"] * 2, *tail)
+                _moved(f, dtype, rows, (spare, row), (c, "%c.row"), valid)
             at.set(f.add(r, rows))
             f.go(head)
             f.start(done)
 
 
-def _call(f: Function, dtype: str, rows: int, c: Value, row: Value, a: Value, panel: Value) -> None:
-    arguments = (f"ptr {c}", f"i64 {row}", f"ptr {a}", "i64 %a.row", f"ptr {panel}", "i64 %depth")
-    f.call("void", f"@tile{rows}_{dtype}", *arguments)
-
-
-def _moved(f: Function, dtype: str, rows: int, c: Value, spare: Value, valid: Value, *, back: bool) -> None:
-    """Copy the valid columns of a tile to its place on the stack, or back."""
-    kind, item = KINDS[dtype]
+def _moved(
+    f: Function, dtype: str, rows: int, source: tuple[Value, Operand], target: tuple[Value, Operand], valid: Value
+) -> None:
+    """Copy the valid columns of a tile from one (place, bytes of a row) to another."""
+    kind, _ = KINDS[dtype]
     for r in range(rows):
-        theirs, ours = f.at(c, f.mul("%c.row", r)), f.at(spare, r * columns(dtype) * item)
+        theirs, ours = (f.at(place, f.mul(row, r)) for place, row in (source, target))
         with f.loop(valid) as j:
-            source, target = (ours, theirs) if back else (theirs, ours)
-            f.store(kind, f.load(kind, f.element(kind, source, j)), f.element(kind, target, j))
+            f.store(kind, f.load(kind, f.element(kind, theirs, j)), f.element(kind, ours, j))
 
 
 def _pack(f: Function, dtype: str) -> None:

@@ -76,33 +76,22 @@ def joined(steps: dict[int, Any], dim: int) -> Any:
     return ops.cat([steps[t] for t in range(len(steps))], dim)
 
 
-def from_planes(d: Any, needs: Any, input: Any, w_ih: Any, past: Any, hidden: Any = None) -> Any:
-    """Return the gradients of input, weights and biases, given that of the planes, (parts, S, H).
+def from_planes(d: Any, needs: Any, x: Any, past: Any) -> Any:
+    """Return the gradients of weights and biases, given that of the planes, (parts, S, H).
 
     Args:
-        needs: which are wanted, in the order of the result.
+        needs: whether the gradients of w_ih, w_hh and the two biases are wanted.
+        x: (S, I), the input.
         past: (S, H), the states before each step.
-        hidden: the planes of the recurrent weights, where they are others.
     """
-    hidden = d if hidden is None else hidden
-    parts, _, size = d.shape
-
-    def weight(d: Any, x: Any) -> Any:
-        return ops.reshape(ops.matmul(ops.transpose(d, 1, 2), x), (parts * size, x.shape[-1]))
-
-    def bias(d: Any) -> Any:
-        return ops.reshape(ops.sum(d, 1), (parts * size,))
-
-    g_input = None
-    if needs[0]:
-        g_input = ops.sum(ops.matmul(d, ops.reshape(w_ih, (parts, size, w_ih.shape[1]))), 0)
-    return (
-        g_input,
-        weight(d, input) if needs[1] else None,
-        weight(hidden, past) if needs[2] else None,
-        bias(d) if needs[3] else None,
-        bias(hidden) if needs[4] else None,
-    )
+    parts, rows, size = d.shape
+    weights = [
+        ops.reshape(ops.matmul(ops.transpose(d, 1, 2), y), (parts * size, y.shape[-1])) if wanted else None
+        for wanted, y in zip(needs, (x, past))
+    ]
+    # A product with ones adds up faster than a sum over rows does.
+    ones = ops.ones_like(d[0, :, 0])
+    return *weights, *[ops.reshape(ops.matmul(ones, d), (parts * size,)) if w else None for w in needs[2:]]
 
 
 def native(elements: int, *operands: Any) -> bool:
@@ -118,12 +107,30 @@ def summed(a: Any, b: Any) -> Any:
     return None if a is None else a + b
 
 
-def sweep(mode: str, w_hh: Any, lengths: Lengths, reverse: bool, back: bool = False, **arrays: Any) -> None:
+def sweep(mode: str, lengths: Lengths, reverse: bool, back: bool = False, **arrays: Any) -> None:
     """Walk through the steps natively."""
     from ..kernels import cells
 
     made = {n: np.ascontiguousarray(a) for n, a in arrays.items()}
-    cells.sweep(mode, np.ascontiguousarray(w_hh), lengths, reverse, back=back, **made)
+    cells.sweep(mode, lengths, reverse, back=back, **made)
+
+
+def swept(
+    mode: str, lengths: Lengths, reverse: bool, wanted: bool, input: Any, w_ih: Any, gates: Any, **arrays: Any
+) -> tuple[Any, Any]:
+    """Walk back natively; return the gradients of the planes and, if wanted, of the input."""
+    d, g_input = np.empty_like(gates), None
+    if wanted:
+        g_input = np.empty(input.shape, input.dtype)
+        arrays |= {"g_input": g_input, "w_ih": w_ih, "zero": np.zeros(input.shape[1], input.dtype)}
+    sweep(mode, lengths, reverse, True, gates=gates, into=d, **arrays)
+    return d, g_input
+
+
+def by_input(d: Any, w_ih: Any) -> Any:
+    """Return the gradient of the input, given that of the planes."""
+    parts, _, size = d.shape
+    return ops.sum(ops.matmul(d, ops.reshape(w_ih, (parts, size, w_ih.shape[1]))), 0)
 
 
 def copied(a: Any) -> Any:
@@ -186,9 +193,11 @@ class lstm_layer(Fused):
         rows, size = input.shape[0], h0.shape[1]
         if not native(rows * size, input, h0, c0, w_ih, w_hh, b_ih, b_hh):
             return lstm_layer.op.formula(input, h0, c0, w_ih, w_hh, b_ih, b_hh, lengths, reverse)
-        gates = planes(input, w_ih, summed(b_ih, b_hh), 4)
-        hn, cn, out, cells = copied(h0), copied(c0), np.empty((rows, size), gates.dtype), np.empty_like(gates[0])
-        sweep("LSTM", w_hh, lengths, reverse, gates=gates, out=out, h=hn, c=cn, cells=cells)
+        gates, hn, cn = np.empty((4, rows, size), input.dtype), copied(h0), copied(c0)
+        out, cells = np.empty_like(gates[0]), np.empty_like(gates[0])
+        bias = np.zeros((4, size), input.dtype) if b_ih is None else b_ih + b_hh
+        given = {"input": input, "bias": bias, "w_ih": w_ih, "w_hh": w_hh}
+        sweep("LSTM", lengths, reverse, gates=gates, out=out, h=hn, c=cn, cells=cells, **given)
         return out, hn, cn, gates, cells
 
     def vjp(g, needs, input, h0, c0, w_ih, w_hh, out, gates, cells, lengths, reverse):
@@ -196,14 +205,14 @@ class lstm_layer(Fused):
         g_out, g_hn, g_cn = (ops.zeros_like(x) if y is None else y for x, y in ((out, g_out), (h0, g_hn), (c0, g_cn)))
         plain = g_gates is None and g_cells is None
         if plain and native(out.shape[0] * out.shape[1], gates, g_out, g_hn, g_cn, w_hh, cells, h0, c0):
-            d, g_h0, g_c0 = np.empty_like(gates), copied(g_hn), copied(g_cn)
-            given = {"gates": gates, "grad": g_out, "out": out, "h0": h0, "cells": cells, "c0": c0}
-            sweep("LSTM", w_hh, lengths, reverse, True, into=d, h=g_h0, c=g_c0, **given)
+            g_h0, g_c0 = copied(g_hn), copied(g_cn)
+            given = {"grad": g_out, "out": out, "h0": h0, "cells": cells, "c0": c0, "w_hh": w_hh}
+            d, g_input = swept("LSTM", lengths, reverse, needs[0], input, w_ih, gates, h=g_h0, c=g_c0, **given)
         else:
             d, g_h0, g_c0 = _lstm_back(g_out, g_hn, g_cn, g_gates, g_cells, c0, w_hh, gates, cells, lengths, reverse)
+            g_input = by_input(d, w_ih) if needs[0] else None
         past = before(out, h0, lengths, reverse) if needs[4] else None
-        g_input, *rest = from_planes(d, (needs[0], *needs[3:]), input, w_ih, past)
-        return g_input, g_h0, g_c0, *rest
+        return g_input, g_h0, g_c0, *from_planes(d, needs[3:], input, past)
 
 
 def _lstm_back(g_out, g_hn, g_cn, g_gates, g_cells, c0, w_hh, gates, cells, lengths, reverse):
@@ -234,7 +243,7 @@ def _lstm_back(g_out, g_hn, g_cn, g_gates, g_cells, c0, w_hh, gates, cells, leng
 class gru_layer(Fused):
     """Run one direction of a layer of gated recurrent units.
 
-    Planes are the new gate, reset gate, update gate, and the state's share of the new gate.
+    Planes are the state's share of the new gate, the reset, the update and the new gate.
 
     Reference: Cho et al., arXiv:1406.1078.
     """
@@ -258,7 +267,7 @@ class gru_layer(Fused):
             r, z = ops.sigmoid(x[0] + y[0]), ops.sigmoid(x[1] + y[1])
             n = ops.tanh(x[2] + r * y[2])
             h = n + z * (h - n)
-            outs[t], gates[t] = h, ops.stack([n, r, z, y[2]], 0)
+            outs[t], gates[t] = h, ops.stack([y[2], r, z, n], 0)
             return (h,)
 
         (hn,) = walk(step, times(lengths, reverse), lengths, (h0,))
@@ -268,15 +277,14 @@ class gru_layer(Fused):
         rows, size = input.shape[0], h0.shape[1]
         if not native(rows * size, input, h0, w_ih, w_hh, b_ih, b_hh):
             return gru_layer.op.formula(input, h0, w_ih, w_hh, b_ih, b_hh, lengths, reverse)
-        gates, out, hn = np.empty((4, rows, size), input.dtype), np.empty((rows, size), input.dtype), copied(h0)
-        weight = w_ih.reshape(3, size, -1).swapaxes(1, 2)
-        np.matmul(input, weight[:2], out=gates[1:3])
-        np.matmul(input, weight[2], out=gates[0])
-        gates[3] = 0 if b_hh is None else b_hh[2 * size :]
+        gates, hn, bias = np.empty((4, rows, size), input.dtype), copied(h0), np.zeros((4, size), input.dtype)
+        out = np.empty_like(gates[0])
         if b_ih is not None:
-            gates[1:3] += (b_ih + b_hh)[: 2 * size].reshape(2, 1, size)
-            gates[0] += b_ih[2 * size :]
-        sweep("GRU", w_hh, lengths, reverse, gates=gates, out=out, h=hn)
+            of_input, of_state = b_ih.reshape(3, size), b_hh.reshape(3, size)
+            bias[0], bias[1:] = of_state[2], of_input
+            bias[1:3] += of_state[:2]
+        given = {"input": input, "bias": bias, "w_ih": w_ih, "w_hh": w_hh}
+        sweep("GRU", lengths, reverse, gates=gates, out=out, h=hn, **given)
         return out, hn, gates
 
     def vjp(g, needs, input, h0, w_ih, w_hh, out, gates, lengths, reverse):
@@ -284,14 +292,15 @@ class gru_layer(Fused):
         g_out, g_hn = (ops.zeros_like(x) if y is None else y for x, y in ((out, g_out), (h0, g_hn)))
         past = before(out, h0, lengths, reverse)
         if g_gates is None and native(out.shape[0] * out.shape[1], gates, g_out, g_hn, w_hh, out, h0):
-            d, g_h0 = np.empty_like(gates), copied(g_hn)
-            given = {"gates": gates, "grad": g_out, "out": out, "h0": h0}
-            sweep("GRU", w_hh, lengths, reverse, True, into=d, h=g_h0, **given)
+            g_h0 = copied(g_hn)
+            given = {"grad": g_out, "out": out, "h0": h0, "w_hh": w_hh}
+            d, g_input = swept("GRU", lengths, reverse, needs[0], input, w_ih, gates, h=g_h0, **given)
         else:
             d, g_h0 = _gru_back(g_out, g_hn, g_gates, past, w_hh, gates, lengths, reverse)
-        x = ops.cat([d[1:3], d[:1]], 0)
-        g_input, *rest = from_planes(x, (needs[0], *needs[2:]), input, w_ih, past, d[1:])
-        return g_input, g_h0, *rest
+            g_input = by_input(d[1:], w_ih) if needs[0] else None
+        of_input = from_planes(d[1:], (needs[2], False, needs[4], False), input, past)
+        of_state = from_planes(ops.cat([d[1:3], d[:1]], 0), (False, needs[3], False, needs[5]), input, past)
+        return g_input, g_h0, of_input[0], of_state[1], of_input[2], of_state[3]
 
 
 def _gru_back(g_out, g_hn, g_gates, past, w_hh, gates, lengths, reverse):
@@ -301,13 +310,14 @@ def _gru_back(g_out, g_hn, g_gates, past, w_hh, gates, lengths, reverse):
 
     def step(t, state):
         dh = state[0] + g_out[at[t]]
-        n, r, z, hidden = (gates[k][at[t]] for k in range(4))
+        hidden, r, z, n = (gates[k][at[t]] for k in range(4))
         extra = (0, 0, 0, 0) if g_gates is None else [g_gates[k][at[t]] for k in range(4)]
-        dn = (dh * (1 - z) + extra[0]) * (1 - n * n)
+        dn = (dh * (1 - z) + extra[3]) * (1 - n * n)
         dr = (dn * hidden + extra[1]) * r * (1 - r)
         dz = (dh * (past[at[t]] - n) + extra[2]) * z * (1 - z)
-        d[t] = ops.stack([dn, dr, dz, dn * r + extra[3]], 0)
-        return (dh * z + ops.sum(ops.matmul(d[t][1:], weight), 0),)
+        hidden = dn * r + extra[0]
+        d[t] = ops.stack([hidden, dr, dz, dn], 0)
+        return (dh * z + ops.sum(ops.matmul(ops.stack([dr, dz, hidden], 0), weight), 0),)
 
     (g_h0,) = walk(step, times(lengths, not reverse), lengths, (g_hn,))
     return joined(d, 1), g_h0
@@ -343,22 +353,24 @@ class rnn_layer(Fused):
         rows, size = input.shape[0], h0.shape[1]
         if not native(rows * size, input, h0, w_ih, w_hh, b_ih, b_hh):
             return rnn_layer.op.formula(input, h0, w_ih, w_hh, b_ih, b_hh, lengths, reverse, nonlinearity)
-        gates, hn = planes(input, w_ih, summed(b_ih, b_hh), 1), copied(h0)
+        gates, hn = np.empty((1, rows, size), input.dtype), copied(h0)
         out = np.empty_like(gates[0])
-        sweep(f"RNN_{nonlinearity.upper()}", w_hh, lengths, reverse, gates=gates, out=out, h=hn)
+        bias = np.zeros((1, size), input.dtype) if b_ih is None else b_ih + b_hh
+        given = {"input": input, "bias": bias, "w_ih": w_ih, "w_hh": w_hh}
+        sweep(f"RNN_{nonlinearity.upper()}", lengths, reverse, gates=gates, out=out, h=hn, **given)
         return out, hn
 
     def vjp(g, needs, input, h0, w_ih, w_hh, out, lengths, reverse, nonlinearity):
         g_out, g_hn = (ops.zeros_like(x) if y is None else y for x, y in zip((out, h0), g))
         if native(out.shape[0] * out.shape[1], out, g_out, g_hn, w_hh, h0):
-            d, g_h0 = np.empty((1, *out.shape), out.dtype), copied(g_hn)
-            given = {"gates": d, "grad": g_out, "out": out, "h0": h0}
-            sweep(f"RNN_{nonlinearity.upper()}", w_hh, lengths, reverse, True, into=d, h=g_h0, **given)
+            g_h0, mode = copied(g_hn), f"RNN_{nonlinearity.upper()}"
+            given = {"grad": g_out, "out": out, "h0": h0, "w_hh": w_hh}
+            d, g_input = swept(mode, lengths, reverse, needs[0], input, w_ih, out[None], h=g_h0, **given)
         else:
             d, g_h0 = _rnn_back(g_out, g_hn, w_hh, out, lengths, reverse, nonlinearity)
+            g_input = by_input(d, w_ih) if needs[0] else None
         past = before(out, h0, lengths, reverse) if needs[3] else None
-        g_input, *rest = from_planes(d, (needs[0], *needs[2:]), input, w_ih, past)
-        return g_input, g_h0, *rest
+        return g_input, g_h0, *from_planes(d, needs[2:], input, past)
 
 
 def _rnn_back(g_out, g_hn, w_hh, out, lengths, reverse, nonlinearity):
