@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError
-from . import builtin, cells_product, engine, formulas
+from . import builtin, cells_product, cells_weights, engine, formulas
 from .cells_product import KINDS
 from .emit import Source, define_loop
 from .front import incref
@@ -362,6 +362,29 @@ def _run(f: Function) -> None:
         f.ret("ptr", answer)
 
 
+def _sum(f: Function) -> None:
+    """Run the sums of the weights' gradients: a plan, [units, cost] and the arrays."""
+    table = f.at("%self", BYTES_DATA)
+    env = f.field("ptr", table, TABLE["env"])
+    data = f.space("ptr", MAX_ARRAYS)
+    with f.loop(f.field("i64", table, TABLE["arrays"])) as i:
+        array = f.load("ptr", f.element("ptr", "%args", f.add(i, 2)))
+        f.store("ptr", f.field("ptr", array, DATA), f.element("ptr", data, i))
+    plan, sizes = (f.field("ptr", f.load("ptr", f.element("ptr", "%args", i)), DATA) for i in range(2))
+    job = f.space("i64", len(JOB))
+    values = {
+        "units": ("i64", f.load("i64", sizes)), "grain": ("i64", "1"), "run": ("ptr", "@sum_units"),
+        "geometry": ("ptr", plan), "pointers": ("ptr", data), "env": ("ptr", env),
+        "cost": ("i64", f.field("i64", sizes, 8)),
+    }  # fmt: skip
+    for name, (kind, value) in values.items():
+        f.put(kind, value, job, JOB[name])
+    f.call("void", f.field("ptr", table, TABLE["launch"]), f"ptr {env}", f"ptr {job}")
+    answer = f.field("ptr", env, ENV["true"])
+    incref(f, answer)
+    f.ret("ptr", answer)
+
+
 def _pack(f: Function) -> None:
     """Pack the weights of one product."""
     word = {name: f.field("i64", "%product", offset) for name, offset in PRODUCT.items()}
@@ -379,8 +402,8 @@ def _pack(f: Function) -> None:
 
 
 @functools.cache
-def _runtime() -> int:
-    """Compile what all sweeps share, and return the address of their C function."""
+def _runtime() -> dict[str, int]:
+    """Compile what all sweeps share, and return the addresses of their C functions."""
     module = Module()
     for dtype in KINDS:
         cells_product.define(module, dtype)
@@ -396,7 +419,10 @@ def _runtime() -> int:
         _rows(f)
     with module.function("ptr", "run_sweep", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
         _run(f)
-    return engine.load(module.text(), ["run_sweep"])["run_sweep"]
+    cells_weights.define(module)
+    with module.function("ptr", "run_sums", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
+        _sum(f)
+    return engine.load(module.text(), ["run_sweep", "run_sums"])
 
 
 @functools.cache
@@ -411,14 +437,14 @@ def _loops(mode: str, dtype: str) -> dict[str, int]:
 
 
 @functools.cache
-def _builtin(arrays: int) -> Callable[..., bool]:
+def _builtin(arrays: int, name: str = "sweep") -> Callable[..., Any]:
     values = {
         "env": ctypes.addressof(builtin.environment()),
         "launch": builtin.runtime()["launch"],
         "arrays": arrays,
     }
     table = builtin.table(8 * len(TABLE), values, TABLE)
-    made: Callable[..., bool] = builtin.make("sweep", _runtime(), table, "Walk through the steps of a layer.")
+    made: Callable[..., Any] = builtin.make(name, _runtime()[f"run_{name}"], table, "Compute a recurrent layer.")
     return made
 
 
@@ -456,4 +482,42 @@ def sweep(mode: str, lengths: tuple[int, ...], reverse: bool, *, back: bool = Fa
         raise MemoryError("sweep: no memory for a copy of the weights")
 
 
-__all__ = ["BACK", "FORWARD", "GATES", "sweep"]
+def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wanted: Sequence[bool]) -> list[Any]:
+    """Return the gradients of w_ih, w_hh, b_ih and b_hh that are wanted, None for the others.
+
+    Args:
+        mode: as in `sweep`.
+        d: (P, S, H), the gradient of the planes before the gates.
+        input: (S, I).
+        h0: (N, H), the states before the first step of each row.
+        out: (S, H), the states after each step; all steps have N rows. Or (0, H), and h0 holds all S states before.
+
+    All arrays are C-contiguous and of one dtype, float32 or float64.
+    """
+    planes, rows, width = d.shape
+    gates, features = GATES[mode], input.shape[1]
+    count = sum(p.count for p in gates.by_input)
+    parts, made = [], []
+    for name, want in zip(("w_ih", "w_hh", "b_ih", "b_hh"), wanted):
+        columns = {"w_ih": (features,), "w_hh": (width,)}.get(name, ())
+        made.append(np.empty((count * width, *columns), d.dtype) if want else None)
+        side = gates.by_input if name.endswith("ih") else gates.by_state
+        parts += [(name, p.first, p.count, p.row) for p in side] if want else []
+    dtype = "f64" if d.dtype.itemsize == 8 else "f32"
+    order = "reverse" if reverse else "forward"
+    plan, sizes = _summed(dtype, width, rows, features, h0.shape[0], order, tuple(parts))
+    given = (d, input, h0, out[h0.shape[0] :] if reverse else out)
+    for a in given:
+        if type(a) is not np.ndarray or a.dtype is not d.dtype or not a.flags.c_contiguous:
+            raise ArgumentError(f"weights: expected C-contiguous arrays of {d.dtype.name}")
+    _builtin(8, "sums")(plan, sizes, *given, *[d if m is None else m for m in made])
+    return made
+
+
+@functools.lru_cache(512)
+def _summed(*given: Any) -> tuple[Any, Any]:
+    plan, units, cost = cells_weights.planned(*given)
+    return plan, np.array([units, cost], np.int64)
+
+
+__all__ = ["BACK", "FORWARD", "GATES", "sweep", "weights"]

@@ -31,21 +31,20 @@ def _rows() -> list[int]:
 
 
 def define(module: Module, dtype: str) -> None:
-    """Define `pack_<dtype>` and `product_<dtype>`."""
-    for rows in _rows():
-        head = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
-        with module.function("void", f"tile{rows}_{dtype}", *head, apart=True) as f:
-            _tile(f, dtype, rows)
-    head = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b")
-    head += ("i64 %depth", "i64 %columns", "i64 %rows")
-    with module.function("void", f"product_{dtype}", *head, apart=True) as f:
-        _product(f, dtype)
+    """Define `pack_<dtype>`, `product_<dtype>`, and `product_t_<dtype>`, whose first factor is transposed."""
+    given = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
+    for kind in ("", "_t"):
+        for rows in _rows():
+            with module.function("void", f"tile{rows}{kind}_{dtype}", *given, apart=True) as f:
+                _tile(f, dtype, rows, kind)
+        with module.function("void", f"product{kind}_{dtype}", *given, "i64 %columns", "i64 %rows", apart=True) as f:
+            _product(f, dtype, kind)
     head = ("ptr %b", "ptr %w", "i64 %step", "i64 %across", "i64 %depth", "i64 %columns")
     with module.function("void", f"pack_{dtype}", *head, apart=True) as f:
         _pack(f, dtype)
 
 
-def _tile(f: Function, dtype: str, rows: int) -> None:
+def _tile(f: Function, dtype: str, rows: int, across: str) -> None:
     """Store in a tile of c the product of `rows` rows of a, each `depth` long, and a panel, added to a tile of begin."""
     kind, item = KINDS[dtype]
     width = lanes(dtype)
@@ -56,13 +55,13 @@ def _tile(f: Function, dtype: str, rows: int) -> None:
         row = f.at("%begin", f.mul("%begin.row", r))
         for v in range(_VECTORS):
             sums.append((f.cell(vector, f.load(vector, f.at(row, v * width * item), tail)), r, v))
-    starts = [f.at("%a", f.mul("%a.row", r)) for r in range(rows)]
+    starts = [f.at("%a", r * item if across else f.mul("%a.row", r)) for r in range(rows)]
     with f.loop("%depth") as k:
         panel = f.at("%b", f.mul(k, _VECTORS * width * item))
         weights = [f.load(vector, f.at(panel, v * width * item), tail) for v in range(_VECTORS)]
         spread = []
         for start in starts:
-            one = f.load(kind, f.element(kind, start, k))
+            one = f.load(kind, f.at(start, f.mul(k, "%a.row" if across else item)))
             first = f.v(f"insertelement {vector} poison, {kind} {one}, i64 0")
             spread.append(
                 f.v(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer")
@@ -74,8 +73,8 @@ def _tile(f: Function, dtype: str, rows: int) -> None:
         f.store(vector, total.get(), f.at(f.at("%c", f.mul("%c.row", r)), v * width * item), tail)
 
 
-def _product(f: Function, dtype: str) -> None:
-    """Store begin + a · b in `rows` rows of c; b is packed, and begin may be c."""
+def _product(f: Function, dtype: str, across: str) -> None:
+    """Store begin + a · b in `rows` rows of c; b is packed, and begin may be c. Across, the rows of a are its columns."""
     kind, item = KINDS[dtype]
     wide = columns(dtype)
     tallest = _rows()[0]
@@ -95,15 +94,16 @@ def _product(f: Function, dtype: str) -> None:
             r = at.get()
             f.split(f.compare("sle", f.add(r, rows), "%rows"), body, done)
             f.start(body)
-            c, a = f.at(corner, f.mul(r, "%c.row")), f.at("%a", f.mul(r, "%a.row"))
+            c, a = f.at(corner, f.mul(r, "%c.row")), f.at("%a", f.mul(r, item if across else "%a.row"))
             begin = f.at(origin, f.mul(r, "%begin.row"))
+            tile = f"@tile{rows}{across}_{dtype}"
             tail = (f"ptr {a}", "i64 %a.row", f"ptr {panel}", "i64 %depth")
             with f.when(whole):
-                f.call("void", f"@tile{rows}_{dtype}", f"ptr {c}", "i64 %c.row", f"ptr {begin}", "i64 %begin.row", *tail)
+                f.call("void", tile, f"ptr {c}", "i64 %c.row", f"ptr {begin}", "i64 %begin.row", *tail)
             with f.unless(whole):
                 row = wide * item
                 _moved(f, dtype, rows, (begin, "%begin.row"), (spare, row), valid)
-                f.call("void", f"@tile{rows}_{dtype}", *[f"ptr {spare}", f"i64 {row}"] * 2, *tail)
+                f.call("void", tile, *[f"ptr {spare}", f"i64 {row}"] * 2, *tail)
                 _moved(f, dtype, rows, (spare, row), (c, "%c.row"), valid)
             at.set(f.add(r, rows))
             f.go(head)
@@ -128,7 +128,14 @@ def _pack(f: Function, dtype: str) -> None:
     with f.loop(f.udiv(f.add("%columns", wide - 1), wide)) as p:
         first = f.mul(p, wide)
         valid = f.least(f.sub("%columns", first), wide)
-        with f.loop("%depth") as k:
+        whole = f.both(f.compare("eq", valid, wide), f.compare("eq", "%across", item))
+        with f.when(whole), f.loop("%depth") as k:
+            row = f.at("%b", f.mul(f.add(f.mul(p, "%depth"), k), wide * item))
+            source = f.at(f.at("%w", f.mul(first, item)), f.mul(k, "%step"))
+            vector, tail = f"<{lanes(dtype)} x {kind}>", f", align {item}"
+            for v in range(0, wide * item, lanes(dtype) * item):
+                f.store(vector, f.load(vector, f.at(source, v), tail), f.at(row, v), tail)
+        with f.unless(whole), f.loop("%depth") as k:
             row = f.at("%b", f.mul(f.add(f.mul(p, "%depth"), k), wide * item))
             source = f.at(f.at("%w", f.mul(first, "%across")), f.mul(k, "%step"))
             with f.loop(valid) as j:

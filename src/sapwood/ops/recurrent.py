@@ -127,6 +127,20 @@ def swept(
     return d, g_input
 
 
+def summed_up(
+    mode: str, lengths: Lengths, reverse: bool, needs: Any, d: Any, input: Any, h0: Any, out: Any
+) -> list[Any]:
+    """Return the gradients of weights and biases natively, as `from_planes` does."""
+    from ..kernels import cells
+
+    if not any(needs):
+        return [None] * 4
+    if lengths[0] != lengths[-1]:
+        h0, out = before(out, h0, lengths, reverse), out[:0]
+    found = cells.weights(mode, d, *map(np.ascontiguousarray, (input, h0, out)), reverse, needs)
+    return found
+
+
 def by_input(d: Any, w_ih: Any) -> Any:
     """Return the gradient of the input, given that of the planes."""
     parts, _, size = d.shape
@@ -208,11 +222,12 @@ class lstm_layer(Fused):
             g_h0, g_c0 = copied(g_hn), copied(g_cn)
             given = {"grad": g_out, "out": out, "h0": h0, "cells": cells, "c0": c0, "w_hh": w_hh}
             d, g_input = swept("LSTM", lengths, reverse, needs[0], input, w_ih, gates, h=g_h0, c=g_c0, **given)
+            rest = summed_up("LSTM", lengths, reverse, needs[3:], d, input, h0, out)
         else:
             d, g_h0, g_c0 = _lstm_back(g_out, g_hn, g_cn, g_gates, g_cells, c0, w_hh, gates, cells, lengths, reverse)
             g_input = by_input(d, w_ih) if needs[0] else None
-        past = before(out, h0, lengths, reverse) if needs[4] else None
-        return g_input, g_h0, g_c0, *from_planes(d, needs[3:], input, past)
+            rest = from_planes(d, needs[3:], input, before(out, h0, lengths, reverse))
+        return g_input, g_h0, g_c0, *rest
 
 
 def _lstm_back(g_out, g_hn, g_cn, g_gates, g_cells, c0, w_hh, gates, cells, lengths, reverse):
@@ -290,17 +305,19 @@ class gru_layer(Fused):
     def vjp(g, needs, input, h0, w_ih, w_hh, out, gates, lengths, reverse):
         g_out, g_hn, g_gates = g
         g_out, g_hn = (ops.zeros_like(x) if y is None else y for x, y in ((out, g_out), (h0, g_hn)))
-        past = before(out, h0, lengths, reverse)
         if g_gates is None and native(out.shape[0] * out.shape[1], gates, g_out, g_hn, w_hh, out, h0):
             g_h0 = copied(g_hn)
             given = {"grad": g_out, "out": out, "h0": h0, "w_hh": w_hh}
             d, g_input = swept("GRU", lengths, reverse, needs[0], input, w_ih, gates, h=g_h0, **given)
+            rest = summed_up("GRU", lengths, reverse, needs[2:], d, input, h0, out)
         else:
+            past = before(out, h0, lengths, reverse)
             d, g_h0 = _gru_back(g_out, g_hn, g_gates, past, w_hh, gates, lengths, reverse)
             g_input = by_input(d[1:], w_ih) if needs[0] else None
-        of_input = from_planes(d[1:], (needs[2], False, needs[4], False), input, past)
-        of_state = from_planes(ops.cat([d[1:3], d[:1]], 0), (False, needs[3], False, needs[5]), input, past)
-        return g_input, g_h0, of_input[0], of_state[1], of_input[2], of_state[3]
+            of_input = from_planes(d[1:], (needs[2], False, needs[4], False), input, past)
+            of_state = from_planes(ops.cat([d[1:3], d[:1]], 0), (False, needs[3], False, needs[5]), input, past)
+            rest = of_input[0], of_state[1], of_input[2], of_state[3]
+        return g_input, g_h0, *rest
 
 
 def _gru_back(g_out, g_hn, g_gates, past, w_hh, gates, lengths, reverse):
@@ -366,11 +383,12 @@ class rnn_layer(Fused):
             g_h0, mode = copied(g_hn), f"RNN_{nonlinearity.upper()}"
             given = {"grad": g_out, "out": out, "h0": h0, "w_hh": w_hh}
             d, g_input = swept(mode, lengths, reverse, needs[0], input, w_ih, out[None], h=g_h0, **given)
+            rest = summed_up(mode, lengths, reverse, needs[2:], d, input, h0, out)
         else:
             d, g_h0 = _rnn_back(g_out, g_hn, w_hh, out, lengths, reverse, nonlinearity)
             g_input = by_input(d, w_ih) if needs[0] else None
-        past = before(out, h0, lengths, reverse) if needs[3] else None
-        return g_input, g_h0, *from_planes(d, needs[2:], input, past)
+            rest = from_planes(d, needs[2:], input, before(out, h0, lengths, reverse))
+        return g_input, g_h0, *rest
 
 
 def _rnn_back(g_out, g_hn, w_hh, out, lengths, reverse, nonlinearity):
