@@ -128,10 +128,10 @@ INPUT = ("g_input", "w_ih", "zero")
 
 
 class Part(NamedTuple):
-    """Which planes belong to which rows of a weight, H each: planes first … first + count, from row `row` on."""
+    """Which planes belong to which rows of a weight, H each: planes first … first + planes, from row `row` on."""
 
     first: int
-    count: int
+    planes: int
     row: int
 
 
@@ -187,12 +187,12 @@ def _products(shape: Shape, place: dict[str, int]) -> list[dict[str, int]]:
                 ends = (name, far), ("gates", near)
                 sizes = {"depth": depth, "columns": width, "w_step": item, "w_across": depth * item}
                 begin = -1 if part.first in begun else place["bias"]
-                begun |= set(range(part.first, part.first + part.count))
+                begun |= set(range(part.first, part.first + part.planes))
             values = dict.fromkeys(PRODUCT, 0)
             for letter, (name, end) in zip("ac", ends):
                 values |= {letter: place[name]} | {f"{letter}_{k}": v for k, v in end.items()}
             values |= sizes | {
-                "parts": part.count, "w": place[weight], "w_start": part.row * width * depth * item,
+                "parts": part.planes, "w": place[weight], "w_start": part.row * width * depth * item,
                 "w_part": width * depth * item, "begin": begin, "begin_start": 0 if shape.back else part.first * row,
                 "after": int(shape.back),
             }  # fmt: skip
@@ -498,7 +498,7 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
     """
     _, rows, width = d.shape
     gates, features = GATES[mode], input.shape[1]
-    count = sum(p.count for p in gates.by_input)
+    count = sum(p.planes for p in gates.by_input)
     parts, made = [], []
     for name, want in zip(("w_ih", "w_hh", "b_ih", "b_hh"), wanted):
         columns = {"w_ih": (features,), "w_hh": (width,)}.get(name, ())
@@ -506,7 +506,7 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
         side = gates.by_input if name.endswith("ih") else gates.by_state
         # Two biases that are added up have one gradient.
         if want and not (name == "b_hh" and made[2] is not None and gates.by_input == gates.by_state):
-            parts += [(name, p.first, p.count, p.row) for p in side]
+            parts += [(name, p.first, p.planes, p.row) for p in side]
     dtype = "f64" if d.dtype.itemsize == 8 else "f32"
     order = "reverse" if reverse else "forward"
     plan, sizes = _summed(dtype, width, rows, features, h0.shape[0], order, tuple(parts))
