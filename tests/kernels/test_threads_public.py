@@ -58,3 +58,9 @@ if paths:
     if not done.stdout:
         pytest.skip("NumPy has no OpenBLAS of its own here")
     assert done.stdout.strip() == "1"
+
+
+def test_scipys_products_follow():
+    code = "import scipy.linalg, sapwood; sapwood.set_num_threads(1); print(sapwood.get_num_threads())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "1"
