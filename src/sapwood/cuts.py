@@ -6,17 +6,20 @@ weak references to the leaves behind them: nothing is kept alive. `autograd.expl
 
 from __future__ import annotations
 
+import os
 import sys
 import weakref
 from collections import deque
 from typing import Any
 
 from .node import LEAF, Output
-from .origin import Origin, is_own, of_frame
+from .origin import OWN, Origin, is_own, of_frame
 from .state import next_seq
 
 REACH = 64
 """Nodes to look through, behind a cut, for the leaves that it cuts off."""
+_QUIET = tuple(OWN[0] + os.path.join(*parts) for parts in (("optim", ""), ("nn", "init")))
+"""Where optimizers and initialisers are."""
 SITES = 512
 """Source lines to remember; beyond, the oldest is dropped."""
 
@@ -67,7 +70,7 @@ def unrecorded(op: Any, mode: int, inputs: tuple[Any, ...], result: Any = None) 
         kind = "op " + op.name
     frame: Any = sys._getframe(2)
     while frame is not None and is_own(frame.f_code.co_filename):
-        if "/optim/" in frame.f_code.co_filename or "/nn/init" in frame.f_code.co_filename:
+        if frame.f_code.co_filename.startswith(_QUIET):
             return
         frame = frame.f_back
     origin = of_frame(frame)

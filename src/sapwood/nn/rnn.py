@@ -9,6 +9,8 @@ from typing import Any
 
 from .. import ops
 from ..dtypes import float32, float64
+from ..errors import ShapeError
+from ..ops import recurrent
 from ..tensor import Parameter, Tensor
 from . import functional as F
 from . import init
@@ -294,6 +296,8 @@ class RNNBase(Module):
         Returns:
             The outputs in the form of `data`, and the final state.
         """
+        if not lengths:
+            raise ShapeError(f"{type(self).__name__}: the sequence must have at least one step, got none")
         finals: list[tuple[Any, ...]] = []
         weights = self.all_weights
         directions = 2 if self.bidirectional else 1
@@ -320,9 +324,15 @@ class RNNBase(Module):
             found = self._op(data, *state, w_ih, rest[0], *biases, tuple(lengths), reverse)
             return found[0], found[1 : 1 + len(state)]
         # The inputs of all steps go through one product; only the recurrent one has to wait for its turn.
-        gates = F.linear(data, w_ih, biases[0]).split(lengths, 0)
-        out, end = (self._backwards if reverse else self._forwards)(gates, state, self._step(rest))
-        return ops.cat(out, 0), end
+        gates, step, outs = F.linear(data, w_ih, biases[0]).split(lengths, 0), self._step(rest), {}
+
+        def walked(t: int, before: tuple[Any, ...]) -> tuple[Any, ...]:
+            after: tuple[Any, ...] = step(gates[t], before)
+            outs[t] = after[0]
+            return after
+
+        end = recurrent.walk(walked, recurrent.times(tuple(lengths), reverse), lengths, state)
+        return recurrent.joined(outs, 0), end
 
     def _op(self, *given: Any) -> Any:
         if self.mode == "LSTM":
@@ -344,34 +354,6 @@ class RNNBase(Module):
             return (F.linear(h, w_hr), *others)
 
         return projected
-
-    def _forwards(self, gates: Any, state: tuple[Any, ...], step: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        outs: list[Any] = []
-        ended: list[tuple[Any, ...]] = []
-        for g in gates:
-            n = g.size(0)
-            if n < state[0].size(0):
-                # The last sequences of the batch, which are the shortest, have ended.
-                ended.append(tuple(s[n:] for s in state))
-                state = tuple(s[:n] for s in state)
-            state = step(g, state)
-            outs.append(state[0])
-        if ended:
-            state = tuple(ops.cat(parts, 0) for parts in zip(state, *reversed(ended)))
-        return outs, state
-
-    def _backwards(self, gates: Any, state: tuple[Any, ...], step: Any) -> tuple[list[Any], tuple[Any, ...]]:
-        begin = state
-        outs: list[Any] = []
-        state = tuple(s[: gates[-1].size(0)] for s in begin)
-        for g in reversed(gates):
-            n, had = g.size(0), state[0].size(0)
-            if n > had:
-                # Going back in time, shorter sequences begin here.
-                state = tuple(ops.cat([s, b[had:n]], 0) for s, b in zip(state, begin))
-            state = step(g, state)
-            outs.append(state[0])
-        return outs[::-1], state
 
 
 class RNN(RNNBase):
