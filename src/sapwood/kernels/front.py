@@ -186,6 +186,8 @@ def _front(f: Function) -> None:
     descr = f.field("ptr", first, DESCR)
     double = f.compare("eq", descr, f.field("ptr", env, ENV["f64"]), "ptr")
     f.leave(f.no(f.either(double, f.compare("eq", descr, f.field("ptr", env, ENV["f32"]), "ptr"))), slow)
+    n = f.call("i64", "@elements", f"ptr {first}")
+    f.leave(f.compare("slt", n, f.field("i64", table, TABLE["least"])), slow)
 
     job, values = f.space("i64", JOB_BYTES // 8, align=16), f.space("double", MAX_OPERANDS)
     given, items = f.space("double", MAX_ATTRS), f.space("i64", MAX_OPERANDS)
@@ -210,7 +212,6 @@ def _front(f: Function) -> None:
         f.leave(f.compare("eq", made, "null", "ptr"), slow)
         f.ret("ptr", made)
 
-    n = f.call("i64", "@elements", f"ptr {first}")
     out_bytes = f.mul(n, f.load("i64", items))
     result = f.cell("ptr")
     with_out = f.compare("sgt", count, full)

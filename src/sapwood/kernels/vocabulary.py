@@ -242,6 +242,16 @@ def _transposed(x: Symbol, dim0: int, dim1: int) -> Symbol:
     return symbols.moved(x, axes)
 
 
+def _squeezed(x: Symbol, dim: Any) -> Symbol:
+    dims = symbols.dims_of(x, dim)
+    return symbols.moved(x, [a for d, a in enumerate(x.axes) if d not in dims or a is not None])
+
+
+def _clamped(x: Symbol, low: Any, high: Any) -> Symbol:
+    x = x if low is None else of_name("maximum", (x, low))
+    return x if high is None else of_name("minimum", (x, high))
+
+
 def _restored(x: Symbol, shape: Sequence[int], dim: Any, keepdim: bool) -> Symbol:
     """Spread a reduced value over the dimensions a reduction removed."""
     dims = tuple(range(len(shape))) if dim is None else tuple(d % len(shape) for d in dim)
@@ -253,6 +263,8 @@ OPS: dict[str, Callable[..., Symbol]] = {
     "mean": partial(_op_reduction, "mean"),
     "amax": partial(_op_reduction, "amax"),
     "amin": partial(_op_reduction, "amin"),
+    "max_all": lambda x: symbols.reduce("max", x),
+    "min_all": lambda x: symbols.reduce("min", x),
     "transpose": _transposed,
     "permute": lambda x, dims: symbols.moved(x, [x.axes[d] for d in dims]),
     "unsqueeze": lambda x, dim: _unsqueezed(x, (dim % (x.ndim + 1),)),
@@ -260,8 +272,17 @@ OPS: dict[str, Callable[..., Symbol]] = {
     "view": symbols.reshape,
     "expand": symbols.expand,
     "restore_dims": _restored,
+    "squeeze": lambda x, dim=None: _squeezed(x, dim),
+    "tied": lambda grad, other: symbols.moved(grad, grad.axes),
+    "clamp": lambda x, low, high: _clamped(x, low, high),
 }
 """Ops that are no pointwise functions."""
+
+
+def knows(op: Any) -> bool:
+    """Return whether there is any way that an op's call on Symbols may be understood."""
+    name = op.name.rstrip("_")
+    return op.formula is not None or any(name in d for d in (OPS, ARITHMETIC, COMPARISONS, LOGICAL, ("pow", "where")))
 
 
 def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -279,9 +300,9 @@ def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         return of_name(name, inputs)
     if op.formula is None:
         raise Unfusable(f"the op {op.name}")
-    named = {n: given[n] for n, _, keyword in op.params if n in given and keyword}
-    positional = [given[n] for n, _, keyword in op.params if n in given and not keyword]
-    return op.formula(*inputs, *positional, **named)
+    given |= dict(zip([n.lstrip("*") for n in op.inputs], inputs))
+    positional = [given[n] for n, _, keyword in op.params if not keyword]
+    return op.formula(*positional, **{n: given[n] for n, _, keyword in op.params if keyword})
 
 
 def _gelu(x: Symbol, approximate: str = "none") -> Symbol:
@@ -316,4 +337,4 @@ for _symbol, _name in {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}.item
     setattr(Symbol, f"__{_symbol}__", _operator(_name))
 Symbol.__hash__ = object.__hash__  # type: ignore[method-assign]
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "LOGICAL", "OPS", "of_function", "of_name", "of_op", "power", "where"]
+__all__ = ["ARITHMETIC", "COMPARISONS", "LOGICAL", "OPS", "knows", "of_function", "of_name", "of_op", "power", "where"]

@@ -21,14 +21,10 @@ from ..kernels import engine as compiler
 from ..kernels.front import MAX_ARITY
 from ..kernels.writer import Module
 from ..node import Unusual, unusual
-from ..ops import call, nodes, source
-from ..ops.call import forward_of
+from ..ops import call, nodes, serving, source
 from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
 from . import calls, lines, objects, sweep
-
-EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
-"""Ops whose kernels give NumPy's results to the last bit, so that it does not matter when they are switched on."""
 
 _installed: dict[str, tuple[Any, Any]] = {}
 """Operator -> (the descriptor, the printed function)."""
@@ -114,9 +110,9 @@ def install(function: Any, op: Any, method: str | None) -> None:
 @cache
 def _kernel(op: Any) -> Any:
     """Return the kernel of an op that can be called natively, else None."""
-    if op.name not in EXACT or _plan(op) is None or len(nodes.node_names(op)) > 1:
+    if op.name not in serving.EXACT or _plan(op) is None or len(nodes.node_names(op)) > 1:
         return None
-    return builtin.pointwise(op.name, vocabulary.ARITHMETIC[op.name], len(input_names(op)), forward_of(op))
+    return builtin.pointwise(op.name, vocabulary.ARITHMETIC[op.name], len(input_names(op)), serving.plain_of(op))
 
 
 @cache

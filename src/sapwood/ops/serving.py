@@ -1,0 +1,194 @@
+"""How ops compute on arrays: on NumPy, or by kernels where the work is large.
+
+An op whose declaration a kernel can follow has its forward function and its formulas served: a call on enough elements
+makes the kernel, which from then on stands in the function's place. Which of the two does a piece of work depends on
+the sizes alone (see `warm.serve`).
+
+An elementwise op becomes a builtin with loops for its attributes' defaults; other attributes, reductions and
+compositions are fused for each kind of arguments they meet. Everything a kernel does not cover goes back to NumPy.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+from numpy import ndarray
+
+from . import warm
+from .declare import Op, input_names, todo, zero
+
+KINDS = ("elementwise", "reduction", "fused")
+EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
+"""Ops whose kernels give NumPy's results to the last bit: `native` switches them over at any size and any moment."""
+
+_lock = threading.RLock()
+_places: dict[type[Op], list[dict[str, Any]]] = {}
+_kernels: dict[type[Op], Callable[..., Any]] = {}
+listeners: list[Callable[[type[Op]], None]] = []
+"""Called with each op that got its kernel."""
+
+
+def plain_of(op: type[Op]) -> Any:
+    """Return the array-level function on NumPy: forward, or the formula, which runs on arrays just as well."""
+    return op.forward if op.forward is not None else op.formula
+
+
+def forward_of(op: type[Op]) -> Any:
+    """Return what computes the op's result from arrays now."""
+    return _kernels.get(op) or _server(op)
+
+
+def place(op: type[Op], namespace: dict[str, Any]) -> None:
+    """Put the op's function into a namespace as `forward`, and its kernel when there is one."""
+    if not served(op):
+        namespace["forward"] = warm.counted(namespace, plain_of(op))
+        return
+    with _lock:
+        _places.setdefault(op, []).append(namespace)
+        namespace["forward"] = forward_of(op)
+
+
+@cache
+def served(op: type[Op]) -> bool:
+    """Return whether kernels may do the op's work."""
+    return op.kind in KINDS and op.kernel is None and op.name not in EXACT and not op.many and not warm.never()
+
+
+@cache
+def _server(op: type[Op]) -> Callable[..., Any]:
+    """Return the op's function until it has a kernel: NumPy, which a call on enough elements replaces."""
+    plain = plain_of(op)
+    if not served(op):
+        return plain  # type: ignore[no-any-return]
+    first_only = op.kind == "elementwise"
+    counted = warm.counted({}, plain)
+
+    def forward(*args: Any, **named: Any) -> Any:
+        first = args[0]
+        size = first.size if type(first) is ndarray else 0
+        if not first_only:
+            for a in args[1:]:
+                if type(a) is ndarray and a.size > size:
+                    size = a.size
+        if size >= warm.LEAST and warm.serve(size):
+            return _made(op)(*args, **named)
+        return counted(*args, **named)
+
+    return forward
+
+
+def _made(op: type[Op]) -> Callable[..., Any]:
+    """Return the op's kernel, made and put in place at the first call."""
+    with _lock:
+        found = _kernels.get(op)
+        if found is None:
+            found = _kernels[op] = kernel(op)
+            for namespace in _places.get(op, ()):
+                namespace["forward"] = found
+            for told in listeners:
+                told(op)
+    return found
+
+
+def kernel(op: type[Op], least: int = warm.LEAST) -> Callable[..., Any]:
+    """Return what computes the op's result by kernels, and on NumPy what they do not cover.
+
+    Args:
+        least: elements below which NumPy does the work.
+    """
+    from ..kernels import vocabulary
+
+    if not vocabulary.knows(op):
+        return plain_of(op)  # type: ignore[no-any-return]
+    return _pointwise(op, least) or _fused(op, least)  # type: ignore[no-any-return]
+
+
+def _fused(op: type[Op], least: int) -> Any:
+    """Return the op's function fused for each kind of arguments."""
+    from ..kernels import fuse, vocabulary
+
+    order = [n for n, _, keyword in op.params if not keyword and n not in op.usual]
+    names = input_names(op)
+    attrs = {n: d for n, d, _ in op.params if n in op.attrs}
+
+    def on_symbols(*args: Any, **named: Any) -> Any:
+        given = attrs | dict(zip(order, args)) | named | op.usual
+        return vocabulary.of_op(op, tuple([given[n] for n in names]), tuple([given[n] for n in op.attrs]))
+
+    return fuse.Fused(on_symbols, plain_of(op), least)
+
+
+def _pointwise(op: type[Op], least: int) -> Any:
+    """Return a builtin for an op of elements; None where it takes more than one, or no formula is found."""
+    from ..kernels import builtin, fuse, vocabulary
+    from ..kernels.front import MAX_ARITY, MAX_ATTRS
+    from ..kernels.symbols import Unfusable
+
+    names = input_names(op)
+    params = [(n, d, k) for n, d, k in op.params if n not in op.usual]
+    attrs = {n: d for n, d, _ in params if n in op.attrs}
+    numbers = [n for n, d in attrs.items() if type(d) in (int, float)]
+    if op.kind != "elementwise" or op.outs or len(names) > MAX_ARITY or len(attrs) > MAX_ATTRS:
+        return None
+    if [n for n, _, _ in params] != [*names, *numbers, *(n for n in attrs if n not in numbers)]:
+        return None
+    settings = {n: d for n, d in attrs.items() if n not in numbers}
+    if any(type(d) not in (str, bool, type(None)) for d in settings.values()):
+        return None
+
+    def formula(*symbols: Any) -> Any:
+        given = dict(zip([*names, *numbers], symbols)) | settings | op.usual
+        return vocabulary.of_op(op, tuple([given[n] for n in names]), tuple([given[n] for n in op.attrs]))
+
+    try:
+        return builtin.pointwise(
+            op.name,
+            fuse.elementwise(formula, len(names)),
+            len(names),
+            _fused(op, least),
+            attrs={n: attrs[n] for n in [*numbers, *settings]},
+            inputs=names,
+            least=least,
+        )
+    except Unfusable:
+        return None
+
+
+# -- formulas ----------------------------------------------------------------------------------------------------------
+
+
+def formula(op: type[Op], name: str, function: Any, scope: dict[str, Any]) -> Any:
+    """Return a derivative's formula as `pull` calls it: on arrays, until a call on enough elements makes its kernel.
+
+    Args:
+        name: what the formula is called in `scope`, the namespace of `pull`.
+    """
+    if function in (None, zero, todo) or not served(op):
+        return function
+
+    def served_formula(*args: Any) -> Any:
+        size = 0
+        for a in args:
+            if type(a) is ndarray:
+                if a.size > size:
+                    size = a.size
+            elif type(a) is not tuple and hasattr(a, "_array"):
+                return function(*args)
+        if size < warm.LEAST or not warm.serve(size):
+            return function(*args)
+        from ..kernels.fuse import Fused
+
+        with _lock:
+            found = scope[name]
+            if found is served_formula:
+                found = scope[name] = Fused(function, None, warm.LEAST)
+        return found(*args)
+
+    return served_formula
+
+
+__all__ = ["EXACT", "KINDS", "formula", "forward_of", "kernel", "listeners", "place", "plain_of", "served"]
