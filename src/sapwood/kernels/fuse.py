@@ -56,9 +56,7 @@ class Fused:
         least: calls whose largest array has fewer elements go to `plain`.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], plain: Callable[..., Any] | None = None, least: int = 0
-    ) -> None:
+    def __init__(self, function: Callable[..., Any], plain: Callable[..., Any] | None = None, least: int = 0) -> None:
         functools.update_wrapper(self, function if plain is None else plain)
         self.function = function
         self.plain = function if plain is None else plain
@@ -196,7 +194,7 @@ def elementwise(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
         symbols = [
             Symbol("input", (), i, (axis,) if i < arity else (), x.dtype) for i, x in enumerate(scalars)
         ]  # fmt: skip
-        answer = function(*symbols)
+        answer = _run(function, symbols)
         several = isinstance(answer, tuple | list)
         outputs = [_output(x) for x in (answer if several else [answer])]
         values: dict[Symbol, Scalar] = {}
@@ -223,7 +221,7 @@ def _output(x: Any) -> Symbol:
 
 def _answering(native: Any, copied: Sequence[int], shape: list[Any], several: bool) -> Callable[..., Any]:
     """Return a callable around a plan's builtin: copies before it where layouts need them, Nones put back after."""
-    if not copied and (not several or all(x is not None for x in shape)):
+    if not copied and (not several or (len(shape) > 1 and all(x is not None for x in shape))):
         found: Callable[..., Any] = native
         return found
 

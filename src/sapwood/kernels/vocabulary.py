@@ -232,7 +232,10 @@ def _unsqueezed(x: Symbol, dims: tuple[int, ...]) -> Symbol:
 
 def _op_reduction(name: str, x: Symbol, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Symbol:
     if dtype is not None:
-        raise Unfusable(f"{name} with a dtype")
+        kind = symbols.DTYPES.get(getattr(getattr(dtype, "numpy", dtype), "char", ""), "")
+        if kind not in ("f32", "f64"):
+            raise Unfusable(f"{name} with the dtype {dtype}")
+        x = symbols.convert(x, kind)
     return symbols.mean(x, dim, keepdim) if name == "mean" else symbols.reduce(_REDUCTIONS[name], x, dim, keepdim)
 
 
@@ -281,8 +284,13 @@ OPS: dict[str, Callable[..., Symbol]] = {
 
 def knows(op: Any) -> bool:
     """Return whether there is any way that an op's call on Symbols may be understood."""
+    return op.formula is not None or is_primitive(op)
+
+
+def is_primitive(op: Any) -> bool:
+    """Return whether an op is understood by itself, without its formula."""
     name = op.name.rstrip("_")
-    return op.formula is not None or any(name in d for d in (OPS, ARITHMETIC, COMPARISONS, LOGICAL, ("pow", "where")))
+    return any(name in d for d in (OPS, ARITHMETIC, COMPARISONS, LOGICAL, ("pow", "where")))
 
 
 def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -310,6 +318,8 @@ def _gelu(x: Symbol, approximate: str = "none") -> Symbol:
 
 
 OPS["gelu"] = _gelu
+OPS["sgn"] = lambda x: of_name("sign", (x,))
+OPS["zeros_like"] = lambda x, **_: symbols.point(lambda a: scalar.const(0.0, a.dtype), (x,), x.kind)
 
 
 def _operator(name: str, *, reflected: bool = False) -> Callable[..., Symbol]:
@@ -337,4 +347,16 @@ for _symbol, _name in {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}.item
     setattr(Symbol, f"__{_symbol}__", _operator(_name))
 Symbol.__hash__ = object.__hash__  # type: ignore[method-assign]
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "LOGICAL", "OPS", "knows", "of_function", "of_name", "of_op", "power", "where"]
+__all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "LOGICAL",
+    "OPS",
+    "is_primitive",
+    "knows",
+    "of_function",
+    "of_name",
+    "of_op",
+    "power",
+    "where",
+]

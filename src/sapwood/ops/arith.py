@@ -312,9 +312,7 @@ class addcmul(Plain):
     promote = "same"
     inplace = True
     forward = _addcmul
-    formula = lambda input, tensor1, tensor2, *, value=1: (
-        input + (tensor1 if value == 1 else tensor1 * value) * tensor2
-    )
+    formula = lambda input, tensor1, tensor2, *, value=1: input + (tensor1 if value == 1 else tensor1 * value) * tensor2
     vjp_input = lambda g: g
     vjp_tensor1 = lambda g, tensor2, value: g * tensor2 if value == 1 else g * (tensor2 * value)
     vjp_tensor2 = lambda g, tensor1, value: g * tensor1 if value == 1 else g * (tensor1 * value)
@@ -340,9 +338,7 @@ class addcdiv(Plain):
     promote = "same"
     inplace = True
     forward = _addcdiv
-    formula = lambda input, tensor1, tensor2, *, value=1: (
-        input + (tensor1 if value == 1 else value * tensor1) / tensor2
-    )
+    formula = lambda input, tensor1, tensor2, *, value=1: input + (tensor1 if value == 1 else value * tensor1) / tensor2
     vjp_input = lambda g: g
     vjp_tensor1 = lambda g, tensor2, value: g * (value / tensor2)
     vjp_tensor2 = lambda g, tensor1, tensor2, value: -g * ((value * tensor1) / (tensor2 * tensor2))

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from . import warm
-from .declare import Op, input_names, todo, zero
+from .declare import REQUIRED, Op, input_names, todo, zero
 
 KINDS = ("elementwise", "reduction", "fused")
 EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
@@ -39,7 +38,7 @@ def plain_of(op: type[Op]) -> Any:
 
 def forward_of(op: type[Op]) -> Any:
     """Return what computes the op's result from arrays now."""
-    return _kernels.get(op) or _server(op)
+    return (_kernels.get(op) or _server(op)) if served(op) else plain_of(op)
 
 
 def place(op: type[Op], namespace: dict[str, Any]) -> None:
@@ -62,8 +61,6 @@ def served(op: type[Op]) -> bool:
 def _server(op: type[Op]) -> Callable[..., Any]:
     """Return the op's function until it has a kernel: NumPy, which a call on enough elements replaces."""
     plain = plain_of(op)
-    if not served(op):
-        return plain  # type: ignore[no-any-return]
     first_only = op.kind == "elementwise"
     counted = warm.counted({}, plain)
 
@@ -79,6 +76,11 @@ def _server(op: type[Op]) -> Callable[..., Any]:
         return counted(*args, **named)
 
     return forward
+
+
+def kernel_of(op: type[Op]) -> Any:
+    """Return the op's kernel if it was made, else None."""
+    return _kernels.get(op)
 
 
 def _made(op: type[Op]) -> Callable[..., Any]:
@@ -149,7 +151,7 @@ def _pointwise(op: type[Op], least: int) -> Any:
             op.name,
             fuse.elementwise(formula, len(names)),
             len(names),
-            _fused(op, least),
+            _fused(op, least) if attrs else plain_of(op),
             attrs={n: attrs[n] for n in [*numbers, *settings]},
             inputs=names,
             least=least,
@@ -180,15 +182,76 @@ def formula(op: type[Op], name: str, function: Any, scope: dict[str, Any]) -> An
                 return function(*args)
         if size < warm.LEAST or not warm.serve(size):
             return function(*args)
-        from ..kernels.fuse import Fused
-
         with _lock:
             found = scope[name]
             if found is served_formula:
-                found = scope[name] = Fused(function, None, warm.LEAST)
+                found = scope[name] = _kernel_of_formula(op, name, function)
         return found(*args)
 
     return served_formula
 
 
-__all__ = ["EXACT", "KINDS", "formula", "forward_of", "kernel", "listeners", "place", "plain_of", "served"]
+def _kernel_of_formula(op: type[Op], name: str, function: Any) -> Any:
+    from ..kernels.fuse import Fused
+
+    if op.kind == "elementwise" and name != "vjp":
+        i = input_names(op).index(name.removeprefix("vjp_"))
+        found = formula_kernel(op, input_names(op)[i], function, op.wants[i], warm.LEAST)
+        if found is not None:
+            return found
+    return Fused(function, None, warm.LEAST)
+
+
+def formula_kernel(op: type[Op], name: str, function: Any, wanted: tuple[str, ...], least: int) -> Any:
+    """Return a builtin for the formula of one derivative, or None if it is no formula of one element.
+
+    The builtin knows number attributes as operands and the others at their defaults.
+    """
+    if function in (None, zero, todo):
+        return None
+    from ..kernels import builtin, emit, fuse
+    from ..kernels.front import MAX_ARITY, MAX_ATTRS
+    from ..kernels.symbols import Unfusable
+
+    tensors = {*input_names(op), "out"}
+    defaults = {n: d for n, d, _ in op.params if n in op.attrs and d is not REQUIRED}
+    operands = [w for w in wanted if w in tensors]
+    attrs = {w: defaults.get(w) for w in wanted if w not in tensors}
+    numbers = [w for w, d in attrs.items() if type(d) in (int, float)]
+    fixed = [w for w in attrs if w not in numbers]
+    known = all(w in defaults and type(attrs[w]) in (str, bool, type(None)) for w in fixed)
+    if not known or list(wanted) != [*operands, *numbers, *fixed]:
+        return None
+    arity = 1 + len(operands)
+    if arity > MAX_ARITY or len(attrs) > MAX_ATTRS:
+        return None
+
+    def on_elements(*values: Any) -> Any:
+        return function(*values, *(attrs[w] for w in fixed))
+
+    fallback = fuse.Fused(function, None, least) if attrs else function
+    try:
+        body = fuse.elementwise(on_elements, arity)
+        (root,) = emit.trace(body, "f32", arity, len(numbers))
+    except Unfusable:
+        return None
+    if root.op == "var":
+        return None
+    return builtin.pointwise(
+        f"{op.name}_{name}", body, arity, fallback, attrs=attrs, inputs=("g", "a", "b", "c", "d")[:arity], least=least
+    )
+
+
+__all__ = [
+    "EXACT",
+    "KINDS",
+    "formula",
+    "formula_kernel",
+    "forward_of",
+    "kernel",
+    "kernel_of",
+    "listeners",
+    "place",
+    "plain_of",
+    "served",
+]

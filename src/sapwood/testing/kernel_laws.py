@@ -56,15 +56,18 @@ def variants(op: type[Op], sample: Sample) -> Iterator[Sample]:
     elif floats:
         for factor in (3, 40):
             yield single.map(
-                lambda a, factor=factor: np.tile(a, [factor if n > 1 else 1 for n in a.shape])  # type: ignore[misc]
-                if a.dtype.kind == "f"
-                else a
+                lambda a, factor=factor: (
+                    np.tile(a, [factor if n > 1 else 1 for n in a.shape])  # type: ignore[misc]
+                    if a.dtype.kind == "f"
+                    else a
+                )
             )
 
 
 def _every_second(a: Array) -> Array:
     wide = np.zeros([2 * n for n in a.shape], a.dtype)
-    view = wide[(..., *[slice(None, None, 2)] * a.ndim)]
+    every_second: tuple[Any, ...] = (..., *[slice(None, None, 2)] * a.ndim)
+    view = wide[every_second]
     view[...] = a
     return view
 
@@ -109,14 +112,18 @@ def agrees(op: type[Op], sample: Sample) -> None:
 
 def follows(op: type[Op], sample: Sample) -> None:
     """The kernels of the derivatives' formulas give what the formulas give on arrays."""
-    for _, formula, args in formulas(op, sample):
+    from ..kernels.fuse import Fused
+
+    for name, formula, args in formulas(op, sample):
         expected = _quiet(formula, args, {})
         if expected is None:
             continue
-        from ..kernels.fuse import Fused
-
         exact = _quiet(formula, list(map(_wide, args)), {})
         _close(op, _run(Fused(formula), args, {}), expected, exact, LOOSE)
+        if op.kind == "elementwise" and name != "vjp":
+            kernel = serving.formula_kernel(op, name, formula, op.wants[input_names(op).index(name)], 0)
+            if kernel is not None:
+                _close(op, _run(kernel, args, {}), expected, exact, LOOSE)
 
 
 def alone(op: type[Op], sample: Sample) -> None:
