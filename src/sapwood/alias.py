@@ -81,16 +81,25 @@ def version(tensor: Any) -> int:
     return 0 if record is None else record.version
 
 
+def _record(tensor: Any) -> Record:
+    """Return the record of the tensor's storage, made now if there is none."""
+    found: Record | None = tensor._record
+    if found is not None:
+        return found
+    array = owner(tensor._array)
+    key = id(array)
+    entry = _records.get(key)
+    if entry is None:
+        entry = _records[key] = Record(), weakref.ref(array, partial(_forget, _records, key))
+    return entry[0]
+
+
 def stamp(tensor: Any, op: str) -> None:
     """Note an in-place write to the tensor's storage."""
     record = tensor._record
     if record is None:
-        array = owner(tensor._array)
-        key = id(array)
-        entry = _records.get(key)
-        if entry is None:
-            entry = _records[key] = Record(), weakref.ref(array, partial(_forget, _records, key))
-        record = entry[0]
+        entry = _records.get(id(owner(tensor._array)))
+        record = _record(tensor) if entry is None else entry[0]
     record.version += 1
     record.op = op
     last.write = record.seq = seq = next_seq()
@@ -100,6 +109,26 @@ def stamp(tensor: Any, op: str) -> None:
         del writes[:_REMEMBERED]
     if tensor._base is not None or tensor._views is not None:
         follow(tensor)
+
+
+def stamp_all(tensors: list[Any], op: str) -> None:
+    """Note one write in place to the storages of several tensors, as `stamp` does for one."""
+    last.write = seq = next_seq()
+    write = seq, op, of_frame(getframe(2))
+    for tensor in tensors:
+        record = tensor._record
+        if record is None:
+            array = tensor._array
+            entry = _records.get(id(array)) if array.base is None else None
+            record = _record(tensor) if entry is None else entry[0]
+        record.version += 1
+        record.op = op
+        record.seq = seq
+        record.writes.append(write)
+        if len(record.writes) == 2 * _REMEMBERED:
+            del record.writes[:_REMEMBERED]
+        if tensor._base is not None or tensor._views is not None:
+            follow(tensor)
 
 
 def stamp_of(array: Array) -> Record | None:

@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 from .. import ops
+from ..dtypes import float32, float64
 from ..tensor import Parameter, Tensor
 from . import functional as F
 from . import init
@@ -302,15 +303,33 @@ class RNNBase(Module):
             outs = []
             for direction in range(directions):
                 row = layer * directions + direction
-                w_ih, *rest = weights[row]
-                # The inputs of all steps go through one product; only the recurrent one has to wait for its turn.
-                gates = F.linear(data, w_ih, rest[1] if self.bias else None).split(lengths, 0)
-                run = self._backwards if direction else self._forwards
-                out, end = run(gates, tuple(s[row] for s in state), self._step(rest))
-                outs.append(ops.cat(out, 0))
+                out, end = self._layer(data, lengths, tuple(s[row] for s in state), weights[row], bool(direction))
+                outs.append(out)
                 finals.append(end)
             data = outs[0] if directions == 1 else ops.cat(outs, -1)
         return data, tuple(ops.stack(part, 0) for part in zip(*finals))
+
+    def _layer(
+        self, data: Any, lengths: list[int], state: tuple[Any, ...], weights: list[Any], reverse: bool
+    ) -> tuple[Any, tuple[Any, ...]]:
+        """Run one direction of one layer: as one op, or step by step where there is a projection or a rarer dtype."""
+        w_ih, *rest = weights
+        biases = rest[1:3] if self.bias else (None, None)
+        alike = all(x.dtype is data.dtype for x in (*weights, *state))
+        if alike and data.dtype in (float32, float64) and not self.proj_size and lengths and lengths[0]:
+            found = self._op(data, *state, w_ih, rest[0], *biases, tuple(lengths), reverse)
+            return found[0], found[1 : 1 + len(state)]
+        # The inputs of all steps go through one product; only the recurrent one has to wait for its turn.
+        gates = F.linear(data, w_ih, biases[0]).split(lengths, 0)
+        out, end = (self._backwards if reverse else self._forwards)(gates, state, self._step(rest))
+        return ops.cat(out, 0), end
+
+    def _op(self, *given: Any) -> Any:
+        if self.mode == "LSTM":
+            return ops.lstm_layer(*given)
+        if self.mode == "GRU":
+            return ops.gru_layer(*given)
+        return ops.rnn_layer(*given, self.mode[4:].lower())
 
     def _step(self, weights: list[Any]) -> Any:
         """Return the function of one step, (gates from the input, state) to the next state."""

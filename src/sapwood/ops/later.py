@@ -50,6 +50,7 @@ METHODS: dict[str, str] = {
     "pool": "",
     "products": "cross ger inner kron outer",
     "rank": "kthvalue mode median nanmedian quantile nanquantile",
+    "recurrent": "",
     "rounding": (
         "__abs__ abs abs_ absolute absolute_ ceil ceil_ copysign copysign_ deg2rad deg2rad_ fix fix_ floor "
         "floor_ frac frac_ heaviside heaviside_ nan_to_num nan_to_num_ nextafter nextafter_ rad2deg rad2deg_ "

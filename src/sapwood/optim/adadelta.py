@@ -8,9 +8,10 @@ from typing import Any
 from numpy import add, divide, multiply, sqrt
 
 from ..errors import ValueRangeError
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class Adadelta(Elementwise):
@@ -71,20 +72,20 @@ class Adadelta(Elementwise):
     def _begin(self, p: Array, group: Group) -> State:
         return {"step": counter(), "square_avg": zeros_like(p), "acc_delta": zeros_like(p)}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        advance(state)
-        return -number(group["lr"]), group["rho"], group["eps"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        rho = number(group["rho"])
+        return -number(group["lr"]), rho, 1 - rho, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
-        step, rho, eps = c
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+        step, rho, new, eps = c
         a, d = scratch
         v, u = slots
         multiply(v, rho, out=v)
-        add(v, multiply(multiply(g, 1 - rho, out=a), g, out=a), out=v)
+        add(v, multiply(multiply(g, new, out=a), g, out=a), out=v)
         sqrt(add(v, eps, out=a), out=a)
         sqrt(add(u, eps, out=d), out=d)
         multiply(divide(d, a, out=d), g, out=d)
         multiply(u, rho, out=u)
-        add(u, multiply(multiply(d, 1 - rho, out=a), d, out=a), out=u)
+        add(u, multiply(multiply(d, new, out=a), d, out=a), out=u)
         add(p, multiply(d, step, out=d), out=p)

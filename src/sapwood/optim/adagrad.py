@@ -9,9 +9,10 @@ import numpy as np
 from numpy import add, divide, multiply, sqrt
 
 from ..tensor import wrap
-from .elementwise import Array, Elementwise, State, advance, counter
+from .elementwise import Array, Elementwise, State, counter
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class Adagrad(Elementwise):
@@ -83,12 +84,11 @@ class Adagrad(Elementwise):
         start = complex(start, start) if p.dtype.kind == "c" else start
         return {"step": counter(), "sum": wrap(np.full_like(p, start))}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        t = advance(state)
-        return -number(group["lr"]) / (1 + (t - 1) * group["lr_decay"]), group["eps"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        return -number(group["lr"]) / (1 + (t - 1) * number(group["lr_decay"])), number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         step, eps = c
         a, b = scratch
         (total,) = slots

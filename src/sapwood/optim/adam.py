@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy import add, divide, maximum, multiply, sqrt, subtract
 
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_betas, check_way, number
+from .together import Scalars
 
 
 class Adam(Elementwise):
@@ -83,15 +84,14 @@ class Adam(Elementwise):
         decay = number(group["weight_decay"])
         return (0.0, 1 - number(group["lr"]) * decay) if group["decoupled_weight_decay"] else (decay, 1.0)
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        t = advance(state)
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
         beta1, beta2 = group["betas"]
         beta1, beta2 = number(beta1), number(beta2)
         step = -number(group["lr"]) / (1 - beta1**t)
-        return step, 1 - beta1, beta2, 1 - beta2, (1 - beta2**t) ** 0.5, group["eps"]
+        return step, 1 - beta1, beta2, 1 - beta2, (1 - beta2**t) ** 0.5, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         step, new1, beta2, new2, root, eps = c
         a, b = scratch
         m, v = slots[0], slots[1]

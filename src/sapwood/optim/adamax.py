@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy import absolute, add, divide, maximum, multiply, subtract
 
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_betas, check_way, number
+from .together import Scalars
 
 
 class Adamax(Elementwise):
@@ -66,13 +67,13 @@ class Adamax(Elementwise):
     def _begin(self, p: Array, group: Group) -> State:
         return {"step": counter(), "exp_avg": zeros_like(p), "exp_inf": zeros_like(p)}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        beta1, beta2 = group["betas"]
-        step = -number(group["lr"]) / (1 - beta1 ** advance(state))
-        return step, 1 - beta1, beta2, group["eps"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        beta1, beta2 = map(number, group["betas"])
+        step = -number(group["lr"]) / (1 - beta1**t)
+        return step, 1 - beta1, beta2, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         step, new, beta2, eps = c
         (a,) = scratch
         m, u = slots

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy import add, multiply, subtract
+from numpy import add, multiply, positive, subtract
 
 from ..dtypes import get_default_dtype
 from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class ASGD(Elementwise):
@@ -73,10 +74,10 @@ class ASGD(Elementwise):
         mu._array[...] = 1
         return {"step": counter(), "eta": eta, "mu": mu, "ax": zeros_like(p)}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        t, lr, lambd = advance(state), number(group["lr"]), group["lambd"]
+    def _coefficients(self, group: Group, state: State, fresh: bool) -> Scalars:
+        t, lr, lambd = advance(state), number(group["lr"]), number(group["lambd"])
         eta, mu = state["eta"]._array, state["mu"]._array
-        c = float(eta), float(mu), 1 - lambd * float(eta)
+        c = -float(eta), None if mu == 1 else float(mu), 1 - lambd * float(eta)
         # Rounded to the default dtype first: after loading, eta and mu have the dtype of the parameter.
         default = get_default_dtype().numpy
         eta[...] = np.array(lr / (1 + lambd * lr * t) ** group["alpha"], default)
@@ -84,14 +85,14 @@ class ASGD(Elementwise):
         return c
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
-        eta, mu, shrink = c
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+        step, mu, shrink = c
         (a,) = scratch
         (average,) = slots
-        multiply(g, -eta, out=a)
+        multiply(g, step, out=a)
         multiply(p, shrink, out=p)
         add(p, a, out=p)
-        if mu == 1:
-            np.copyto(average, p)
+        if mu is None:
+            positive(p, out=average)
         else:
             add(average, multiply(subtract(p, average, out=a), mu, out=a), out=average)

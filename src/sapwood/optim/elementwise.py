@@ -14,12 +14,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy import ndarray
 
-from ..alias import stamp
+from ..alias import stamp_all
 from ..autograd.mode import enable_grad
 from ..tensor import Tensor, wrap
 from .groups import Group
 from .optimizer import Optimizer
 from .options import number
+from .together import Change, Scalars, together
 
 Array = ndarray[Any, Any]
 State = dict[str, Any]
@@ -63,17 +64,24 @@ class Elementwise(Optimizer):
         """Return the state of a parameter before its first step."""
         raise NotImplementedError
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        """Count the step and return the scalars of the rule; `fresh` at the first step of a parameter."""
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        """Return the scalars of the rule in step `t` of a parameter; `fresh` at its first.
+
+        Numbers are floats; True or None chooses between forms of the rule.
+        """
         raise NotImplementedError
+
+    def _coefficients(self, group: Group, state: State, fresh: bool) -> Scalars:
+        """Count the step and return the scalars of the rule; for rules whose scalars have a state of their own."""
+        return self._scalars(group, advance(state) if "step" in state else 0.0, fresh)
 
     def _decay(self, group: Group) -> tuple[float, float]:
         """Return (L2, factor): added to the gradient per unit of parameter, and what the parameter shrinks by."""
         return number(group["weight_decay"]), 1.0
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
-        """Change p and the slots in place."""
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+        """Change p and the slots in place; with NumPy's elementwise functions alone, which kernels can follow."""
         raise NotImplementedError
 
     # -- the step ---------------------------------------------------------------------------------------------------
@@ -91,19 +99,20 @@ class Elementwise(Optimizer):
         if closure is not None:
             with enable_grad():
                 loss = closure()
-        name = type(self).__name__
-        with np.errstate(all="ignore"):
-            for group in self.param_groups:
-                slots, (l2, shrink), maximize = self._slots(group), self._decay(group), group["maximize"]
-                for p in group["params"]:
-                    grad = p._grad
-                    if grad is None:
-                        continue
-                    array = p._array
-                    state, fresh = self._state_of(p, group, slots)
-                    c = self._coefficients(group, state, fresh)
-                    self._apply(array, grad._array, [state[s]._array for s in slots], c, l2, shrink, maximize)
-                    stamp(p, name)
+        for group in self.param_groups:
+            params = [p for p in group["params"] if p._grad is not None]
+            if not params:
+                continue
+            l2, shrink = self._decay(group)
+            change = l2 or None, None if shrink == 1.0 else shrink, True if group["maximize"] else None
+            if not together(self, params, group, change):
+                slots = self._slots(group)
+                with np.errstate(all="ignore"):
+                    for p in params:
+                        state, fresh = self._state_of(p, group, slots)
+                        c = self._coefficients(group, state, fresh)
+                        self._apply(p._array, p._grad._array, [state[s]._array for s in slots], c, change)
+            stamp_all(params, type(self).__name__)
         return loss
 
     def _state_of(self, p: Tensor, group: Group, slots: tuple[str, ...]) -> tuple[State, bool]:
@@ -119,41 +128,40 @@ class Elementwise(Optimizer):
                 return state, True
         return state, False
 
-    def _apply(
-        self, p: Array, g: Array, slots: list[Array], c: tuple[Any, ...], l2: float, shrink: float, maximize: bool
-    ) -> None:
+    def _apply(self, p: Array, g: Array, slots: list[Array], c: Scalars, change: Change) -> None:
+        """Change one parameter and its slots on NumPy."""
         if p.dtype.kind == "c":
             for part in ("real", "imag"):
                 parts = [getattr(a, part) for a in (p, g, *slots)]
-                self._apply(parts[0], parts[1], parts[2:], c, l2, shrink, maximize)
+                self._apply(parts[0], parts[1], parts[2:], c, change)
             return
         if p.dtype.itemsize == 2:
             # In 16 bits 0.999 would round to 1 and small steps to nothing: compute in float32 and round once.
             wide: list[Array] = [a.astype(np.float32) for a in (p, g, *slots)]
-            self._apply(wide[0], wide[1], wide[2:], c, l2, shrink, maximize)
+            self._apply(wide[0], wide[1], wide[2:], c, change)
             for narrow, result in zip((p, *slots), (wide[0], *wide[2:])):
                 narrow[...] = result
             return
         if p.size <= PIECE or not all(a.flags.c_contiguous for a in (p, g, *slots)):
-            self._piece(p, g, slots, c, l2, shrink, maximize)
+            self._piece(p, g, slots, c, change, self._buffers(p))
             return
         p, g, slots = p.reshape(-1), g.reshape(-1), [s.reshape(-1) for s in slots]
         for start in range(0, p.size, PIECE):
             piece = slice(start, start + PIECE)
-            self._piece(p[piece], g[piece], [s[piece] for s in slots], c, l2, shrink, maximize)
+            self._piece(p[piece], g[piece], [s[piece] for s in slots], c, change, self._buffers(p[piece]))
 
-    def _piece(
-        self, p: Array, g: Array, slots: list[Array], c: tuple[Any, ...], l2: float, shrink: float, maximize: bool
-    ) -> None:
-        scratch = self._buffers(p)
-        if l2:
-            changed = np.multiply(p, l2, out=scratch[0])
+    @classmethod
+    def _piece(cls, p: Any, g: Any, slots: list[Any], c: Scalars, change: Change, spare: tuple[Any, list[Any]]) -> None:
+        """Change arrays, or the cells of a kernel, of which the scalars are cells too."""
+        l2, shrink, maximize = change
+        if l2 is not None:
+            changed = np.multiply(p, l2, out=spare[0])
             g = (np.subtract if maximize else np.add)(changed, g, out=changed)
         elif maximize:
-            g = np.negative(g, out=scratch[0])
-        if shrink != 1.0:
+            g = np.negative(g, out=spare[0])
+        if shrink is not None:
             np.multiply(p, shrink, out=p)
-        self._update(p, g, slots, c, scratch[1])
+        cls._update(p, g, slots, c, spare[1])
 
     def _buffers(self, p: Array) -> tuple[Array, list[Array]]:
         """Return an array for a changed gradient and those the rule asked for, reused from step to step."""

@@ -11,6 +11,7 @@ from numpy import add, divide, multiply, sqrt, subtract
 from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_betas, check_way, number
+from .together import Scalars
 
 
 class NAdam(Elementwise):
@@ -82,20 +83,20 @@ class NAdam(Elementwise):
         decay = number(group["weight_decay"])
         return (0.0, 1 - number(group["lr"]) * decay) if group["decoupled_weight_decay"] else (decay, 1.0)
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
+    def _coefficients(self, group: Group, state: State, fresh: bool) -> Scalars:
         t = advance(state)
-        beta1, beta2 = group["betas"]
-        lr, decay = number(group["lr"]), group["momentum_decay"]
+        beta1, beta2 = map(number, group["betas"])
+        lr, decay = number(group["lr"]), number(group["momentum_decay"])
         mu = beta1 * (1 - 0.5 * 0.96 ** (t * decay))
         mu_next = beta1 * (1 - 0.5 * 0.96 ** ((t + 1) * decay))
         product = state["mu_product"]._array
         np.multiply(product, mu, out=product)
         now = float(product)
         by_gradient, by_momentum = -lr * (1 - mu) / (1 - now), -lr * mu_next / (1 - now * mu_next)
-        return by_gradient, by_momentum, 1 - beta1, beta2, 1 - beta2, 1 - beta2**t, group["eps"]
+        return by_gradient, by_momentum, 1 - beta1, beta2, 1 - beta2, 1 - beta2**t, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         by_gradient, by_momentum, new1, beta2, new2, correction, eps = c
         a, b = scratch
         m, v = slots

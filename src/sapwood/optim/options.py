@@ -40,6 +40,8 @@ def check_way(op: str, *, foreach: bool | None = None, fused: bool | None = None
 
 def number(value: Any) -> float:
     """Return a hyper-parameter or a loss, which may be a tensor of one element, as a Python number."""
-    if type(value) is float or type(value) is int:
+    if type(value) is float:
         return value
+    if type(value) is int:
+        return float(value)
     return float(value._array) if isinstance(value, Tensor) else float(value)

@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy import add, divide, multiply, sqrt, subtract
 
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_betas, check_way, number
+from .together import Scalars
 
 
 class RAdam(Elementwise):
@@ -76,29 +77,27 @@ class RAdam(Elementwise):
         decay = number(group["weight_decay"])
         return (0.0, 1 - number(group["lr"]) * decay) if group["decoupled_weight_decay"] else (decay, 1.0)
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        t = advance(state)
-        beta1, beta2 = group["betas"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        beta1, beta2 = map(number, group["betas"])
         correction2 = 1 - beta2**t
         limit = 2 / (1 - beta2) - 1
         rho = limit - 2 * t * beta2**t / correction2
-        factor = None
+        root = rect = None
         if rho > 5:
             rect = ((rho - 4) * (rho - 2) * limit / ((limit - 4) * (limit - 2) * rho)) ** 0.5
-            factor = correction2**0.5, rect
-        return number(group["lr"]), 1 - beta1**t, factor, 1 - beta1, beta2, 1 - beta2, group["eps"]
+            root = correction2**0.5
+        return number(group["lr"]), 1 - beta1**t, root, rect, 1 - beta1, beta2, 1 - beta2, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
-        lr, correction1, factor, new1, beta2, new2, eps = c
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+        lr, correction1, root, rect, new1, beta2, new2, eps = c
         a, b = scratch
         m, v = slots
         add(m, multiply(subtract(g, m, out=a), new1, out=a), out=m)
         multiply(v, beta2, out=v)
         add(v, multiply(multiply(g, new2, out=a), g, out=a), out=v)
         multiply(divide(m, correction1, out=b), lr, out=b)
-        if factor is not None:
-            root, rect = factor
+        if root is not None:
             add(sqrt(v, out=a), eps, out=a)
             multiply(multiply(b, divide(root, a, out=a), out=b), rect, out=b)
         subtract(p, b, out=p)

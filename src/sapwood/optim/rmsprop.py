@@ -7,9 +7,10 @@ from typing import Any
 
 from numpy import add, divide, multiply, sqrt, subtract
 
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class RMSprop(Elementwise):
@@ -73,25 +74,26 @@ class RMSprop(Elementwise):
     def _begin(self, p: Array, group: Group) -> State:
         return {"step": counter(), **{slot: zeros_like(p) for slot in self._slots(group)}}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        advance(state)
-        return -number(group["lr"]), group["alpha"], group["eps"], group["momentum"], group["centered"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        alpha, momentum = number(group["alpha"]), number(group["momentum"])
+        eps, centered = number(group["eps"]), True if group["centered"] else None
+        return -number(group["lr"]), alpha, 1 - alpha, eps, momentum if momentum > 0 else None, centered
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
-        step, alpha, eps, momentum, centered = c
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+        step, alpha, new, eps, momentum, centered = c
         a, b = scratch
         v = slots[0]
         multiply(v, alpha, out=v)
-        add(v, multiply(multiply(g, 1 - alpha, out=a), g, out=a), out=v)
+        add(v, multiply(multiply(g, new, out=a), g, out=a), out=v)
         if centered:
             mean = slots[-1]
-            add(mean, multiply(subtract(g, mean, out=a), 1 - alpha, out=a), out=mean)
+            add(mean, multiply(subtract(g, mean, out=a), new, out=a), out=mean)
             sqrt(subtract(v, multiply(mean, mean, out=a), out=a), out=a)
         else:
             sqrt(v, out=a)
         add(a, eps, out=a)
-        if momentum > 0:
+        if momentum is not None:
             buffer = slots[1]
             multiply(buffer, momentum, out=buffer)
             add(buffer, divide(g, a, out=a), out=buffer)

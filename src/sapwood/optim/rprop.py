@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy import add, clip, multiply, sign
+from numpy import add, greater, less, maximum, minimum, multiply, positive, sign
 
 from ..errors import ValueRangeError
 from ..tensor import wrap
-from .elementwise import Array, Elementwise, State, advance, counter, zeros_like
+from .elementwise import Array, Elementwise, State, counter, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class Rprop(Elementwise):
@@ -72,21 +73,20 @@ class Rprop(Elementwise):
     def _decay(self, group: Group) -> tuple[float, float]:
         return 0.0, 1.0
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        advance(state)
-        return *group["etas"], *group["step_sizes"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        return tuple(map(number, (*group["etas"], *group["step_sizes"])))
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         shrink, grow, smallest, largest = c
         (a,) = scratch
         prev, size = slots
         multiply(g, prev, out=a)
-        turned = a < 0
-        multiply(size, grow, out=size, where=a > 0)
+        turned = less(a, 0)
+        multiply(size, grow, out=size, where=greater(a, 0))
         multiply(size, shrink, out=size, where=turned)
-        clip(size, smallest, largest, out=size)
-        np.copyto(prev, g)
-        np.copyto(prev, 0, where=turned)
+        minimum(maximum(size, smallest, out=size), largest, out=size)
+        positive(g, out=prev)
+        positive(0.0, out=prev, where=turned)
         multiply(sign(prev, out=a), size, out=a)
         add(p, multiply(a, -1, out=a), out=p)

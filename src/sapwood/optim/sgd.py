@@ -11,6 +11,7 @@ from ..errors import ValueRangeError
 from .elementwise import Array, Elementwise, State, zeros_like
 from .groups import Group
 from .options import at_least_zero, check_way, number
+from .together import Scalars
 
 
 class SGD(Elementwise):
@@ -72,19 +73,18 @@ class SGD(Elementwise):
     def _begin(self, p: Array, group: Group) -> State:
         return {"momentum_buffer": zeros_like(p)}
 
-    def _coefficients(self, group: Group, state: State, fresh: bool) -> tuple[Any, ...]:
-        step = -number(group["lr"])
-        if fresh:
-            return step, group["momentum"], 1, group["nesterov"]
-        return step, group["momentum"], 1 - group["dampening"], group["nesterov"]
+    def _scalars(self, group: Group, t: float, fresh: bool) -> Scalars:
+        share = 1.0 if fresh else 1 - number(group["dampening"])
+        momentum = number(group["momentum"]) or None
+        return -number(group["lr"]), momentum, None if share == 1 else share, True if group["nesterov"] else None
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
         step, momentum, share, nesterov = c
         (a,) = scratch
-        if slots:
+        if momentum is not None:
             (b,) = slots
             multiply(b, momentum, out=b)
-            add(b, g if share == 1 else multiply(g, share, out=a), out=b)
+            add(b, g if share is None else multiply(g, share, out=a), out=b)
             g = add(multiply(b, momentum, out=a), g, out=a) if nesterov else b
         add(p, multiply(g, step, out=a), out=p)
