@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy import ndarray
 
-from . import conv, conv_correlate, engine, products, tiles, workspace
+from . import conv, conv_correlate, conv_filters, conv_sums, engine, products, tiles, workspace
 from .conv import Sizes, out_sizes
 from .writer import Module
 
@@ -29,8 +30,11 @@ class Kernels:
         tiles.define(module, kind)
         products.define(module, kind, registers)
         conv_correlate.define(module, kind, self.heights)
-        made = workspace.load(module, ["correlate"], dtype, self.heights[0])
-        self.correlate = made["correlate"]
+        self.block = products.dot_shape(registers)
+        conv_filters.define(module, kind, self.block)
+        conv_sums.define(module, kind)
+        made = workspace.load(module, ["correlate", "filters", "sums"], dtype, self.heights[0])
+        self.correlate, self.filters, self.sums = (made[n] for n in ("correlate", "filters", "sums"))
 
 
 @functools.cache
@@ -90,4 +94,32 @@ def convolve_transposed(
     return y
 
 
-__all__ = ["convolve", "convolve_transposed", "kernels"]
+def filter_gradient(
+    x: Array, g: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int
+) -> Array:
+    """Return, per filter element, the sum of `g` times what the element met in `x`, (O, C / groups, *kernel)."""
+    x, g = _plain(x), _plain(g)
+    name = _suits(x, g)
+    if name is not None and x.ndim <= 5:
+        k = kernels(name)
+        plan = conv_filters.plan(
+            name, k.register, k.block, x.shape, g.shape, kernel, stride, padding, dilation, groups
+        )
+        found: Array | None = k.filters(plan, x, g)
+        if found is not None:
+            return found
+    return conv.filter_gradient(x, g, kernel, stride, padding, dilation, groups)
+
+
+def bias_gradient(g: Array) -> Array:
+    """Return the sum of `g` over the batch and space, (O,)."""
+    g = _plain(g)
+    name = _suits(g)
+    if name is None:
+        total: Array = g.sum((0, *range(2, g.ndim)), dtype=g.dtype)
+        return total
+    found: Array = kernels(name).sums(conv_sums.plan(g.shape[0], g.shape[1], prod(g.shape[2:])), g)
+    return found
+
+
+__all__ = ["bias_gradient", "convolve", "convolve_transposed", "filter_gradient", "kernels"]

@@ -31,6 +31,8 @@ def define(module: Module) -> None:
     """Define `take`, `give` and `start`, and what makes arrays."""
     front.define_drop(module)
     front.define_new(module)
+    with module.function("void", "keep", "ptr %object", internal=True) as f:
+        front.incref(f, "%object")
     with module.function("ptr", "take", "ptr %table", "i64 %n", apart=True) as f:
         pool = f.field("ptr", "%table", SELF["pool"])
         with f.when(f.compare("ne", pool, "null", "ptr")):
