@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from . import workspace
-from .layout import DATA, ENV, fields
+from .layout import DATA, fields
 from .products import DEPTH, WIDE
-from .tiles import DIMS, IMAGE_WORDS, Kind, Sizes, Tile, blocks, corners, word
+from .tiles import DIMS, IMAGE, IMAGE_WORDS, Kind, Sizes, Tile, blocks, clip, corners, flat, four, place, steps_of, word
 from .workspace import JOB, OPERANDS, SELF
 from .writer import Function, Module, Value
 
@@ -158,18 +158,6 @@ def make(
     return np.array([*head, *lists, *image, *words, *tables], np.int64)
 
 
-def _four(values: Sequence[int], default: int) -> Sizes:
-    """Return one value for the batch and three for space, `default` where there are fewer."""
-    return (default,) * (DIMS - len(values)) + tuple(values)
-
-
-def _steps(shape: Sizes) -> tuple[int, Sizes]:
-    """Return the elements between channels, and between elements of the other dimensions, of an array in C order."""
-    space = shape[2:]
-    steps = [prod(space[i + 1 :]) for i in range(len(space))]
-    return prod(space), (shape[1] * prod(space), *_four(steps, 0)[1:])
-
-
 @lru_cache(maxsize=512)
 def forward_plan(
     dtype: str, register: int, heights: tuple[int, ...],
@@ -183,17 +171,17 @@ def forward_plan(
         # Nothing is left of the image's form: it is one long row.
         x, out, kernel = (*x[:2], prod(x[2:])), (prod(out),), (1,)
         stride, padding, dilation = (1,), (0,), (1,)
-    step, apart = _four(stride, 1), _four(dilation, 1)
-    taps = corners(_four(kernel, 1))
+    step, apart = four(stride, 1), four(dilation, 1)
+    taps = corners(four(kernel, 1))
     shifts = [tuple([k * d // s for k, d, s in zip(t, apart, step)]) for t in taps]
     phases = [tuple([k * d % s for k, d, s in zip(t, apart, step)]) for t in taps]
-    count = (x[0], *_four(out, 1)[1:])
+    count = (x[0], *four(out, 1)[1:])
     part = Part(range(len(taps)), shifts, phases, 0, count)
-    x_channel, source = _steps(x)
-    y_channel, y_step = _steps((x[0], w[0], *out))
+    x_channel, source = steps_of(x)
+    y_channel, y_step = steps_of((x[0], w[0], *out))
     return make(
         [part], kind, heights, groups=groups, rows=w[0] // groups, channels=w[1],
-        size=(x[0], *_four(x[2:], 1)[1:]), step=step, pad=_four(padding, 0), source=source, x_channel=x_channel,
+        size=(x[0], *four(x[2:], 1)[1:]), step=step, pad=four(padding, 0), source=source, x_channel=x_channel,
         taps_per_filter=len(taps), w_row=w[1] * len(taps), w_channel=len(taps),
         shape=shape, y_channel=y_channel, y_step=y_step,
     )  # fmt: skip
@@ -212,10 +200,10 @@ def adjoint_plan(
     if max(kernel) == 1 == max(stride) and not any(padding) and x[2:] == size:
         x, size, kernel = (*x[:2], prod(x[2:])), (prod(size),), (1,)
         stride, padding, dilation = (1,), (0,), (1,)
-    step, apart, pad = _four(stride, 1), _four(dilation, 1), _four(padding, 0)
-    whole = (x[0], *_four(size, 1)[1:])
-    taps = corners(_four(kernel, 1))
-    y_channel, steps = _steps((x[0], channels * groups, *size))
+    step, apart, pad = four(stride, 1), four(dilation, 1), four(padding, 0)
+    whole = (x[0], *four(size, 1)[1:])
+    taps = corners(four(kernel, 1))
+    y_channel, steps = steps_of((x[0], channels * groups, *size))
     # Element i of the result meets element m of the image at tap k if i + pad = m * step + k * apart. With
     # i + pad = phase + step * v and k * apart = phase + step * e it is m = v - e.
     most = [max(t[i] * apart[i] // step[i] for t in taps) for i in range(DIMS)]
@@ -236,10 +224,10 @@ def adjoint_plan(
         ]
         origin = sum(b * s for b, s in zip(begin, steps))
         parts.append(Part(mine, shifts, [(0,) * DIMS] * len(mine), origin, count))
-    x_channel, source = _steps(x)
+    x_channel, source = steps_of(x)
     return make(
         parts, kind, heights, groups=groups, rows=channels, channels=w[0] // groups,
-        size=(x[0], *_four(x[2:], 1)[1:]), step=(1,) * DIMS, pad=tuple(m - v for m, v in zip(most, lowest)),
+        size=(x[0], *four(x[2:], 1)[1:]), step=(1,) * DIMS, pad=tuple(m - v for m, v in zip(most, lowest)),
         source=source, x_channel=x_channel, taps_per_filter=len(taps), w_row=len(taps), w_channel=channels * len(taps),
         shape=shape, y_channel=y_channel, y_step=tuple([a * b for a, b in zip(steps, step)]),
     )  # fmt: skip
@@ -311,7 +299,7 @@ def _pack(f: Function, kind: Kind, heights: tuple[int, ...]) -> None:
 
 def _strip_out(f: Function, kind: Kind) -> None:
     """Copy one row of results from the strip, which has gaps, to its place in the result."""
-    shape = [word(f, "%plan", HEAD["image"] + _TILE_SHAPE, i) for i in range(DIMS)]
+    shape = [word(f, "%plan", HEAD["image"] + IMAGE["shape"], i) for i in range(DIMS)]
     step = [word(f, "%plan", HEAD["y_step"], i) for i in range(DIMS)]
     start = [f.field("i64", "%origin", 8 * i) for i in range(DIMS)]
     count = [f.field("i64", "%origin", 8 * (DIMS + i)) for i in range(DIMS)]
@@ -333,40 +321,6 @@ def _strip_out(f: Function, kind: Kind) -> None:
                            f"i64 {step[3]}")  # fmt: skip
 
 
-def place(f: Function, plan: Value, block: Value, grid_at: int, block_at: int, origin: Value) -> None:
-    """Write the position of a block's first window to %origin."""
-    rest = block
-    for i in reversed(range(DIMS)):
-        size = word(f, plan, grid_at, i)
-        index = f.urem(rest, size)
-        f.put("i64", f.mul(index, word(f, plan, block_at, i)), origin, 8 * i)
-        rest = f.udiv(rest, size)
-
-
-def clip(f: Function, count: Value, plan: Value, block_at: int, origin: Value) -> tuple[Value, list[Value]]:
-    """Write how many windows of a block there are behind its position; return whether there are any, and how many."""
-    counts = []
-    some = f.compare("eq", 0, 0)
-    for i in range(DIMS):
-        left = f.sub(word(f, count, 0, i), f.field("i64", origin, 8 * i))
-        n = f.least(left, word(f, plan, block_at, i))
-        f.put("i64", n, origin, 8 * (DIMS + i))
-        some = f.both(some, f.compare("sgt", n, 0))
-        counts.append(n)
-    return some, counts
-
-
-def flat(f: Function, counts: list[Value], shape: list[Value]) -> Value:
-    """Return the number of windows from the first to the last, those in gaps included."""
-    last = f.sub(counts[0], 1)
-    for n, size in zip(counts[1:], shape[1:]):
-        last = f.add(f.mul(last, size), f.sub(n, 1))
-    return f.add(last, 1)
-
-
-_TILE_SHAPE = 8 * (4 + DIMS * 4)
-
-
 def _units(f: Function, kind: Kind, heights: tuple[int, ...]) -> None:
     plan, packed = f.field("ptr", "%job", JOB["plan"]), f.field("ptr", "%job", JOB["shared"])
     x, y = workspace.operand(f, "%job", X), workspace.operand(f, "%job", Y)
@@ -376,7 +330,7 @@ def _units(f: Function, kind: Kind, heights: tuple[int, ...]) -> None:
     chunks, groups = word(f, plan, HEAD["chunks"]), word(f, plan, HEAD["groups"])
     rows, covered = word(f, plan, HEAD["rows"]), word(f, plan, HEAD["padded_rows"])
     pitch = word(f, plan, HEAD["pitch"])
-    shape = [word(f, plan, HEAD["image"] + _TILE_SHAPE, i) for i in range(DIMS)]
+    shape = [word(f, plan, HEAD["image"] + IMAGE["shape"], i) for i in range(DIMS)]
     there = f.cell("i64", -1)
     wide = WIDE * kind.lanes
     with f.loop("%end", "%begin") as u:
@@ -446,47 +400,32 @@ def _across(
 
 def _correlate(f: Function) -> None:
     table, plan = workspace.begin(f)
-    env = f.field("ptr", table, SELF["env"])
-    out = f.call(
-        "ptr", "@new", f"ptr {env}", f"ptr {f.field('ptr', table, SELF['descr'])}",
-        f"i64 {word(f, plan, HEAD['ndim'])}", f"ptr {f.at(plan, HEAD['shape'])}", "ptr null",
-        f"i64 {word(f, plan, HEAD['bytes'])}",
-    )  # fmt: skip
-    with f.when(f.compare("eq", out, "null", "ptr"), seldom=True):
-        f.ret("ptr", "null")
-    job = f.space("i64", OPERANDS // 8 + workspace.MAX_OPERANDS)
+    out = workspace.new(
+        f, table, "descr", word(f, plan, HEAD["ndim"]), f.at(plan, HEAD["shape"]), word(f, plan, HEAD["bytes"])
+    )
     units = word(f, plan, HEAD["units"])
     threads = workspace.threads(f, table, units)
     slot_bytes, packed_bytes = word(f, plan, HEAD["slot_bytes"]), word(f, plan, HEAD["packed_bytes"])
-    memory = f.call("ptr", "@take", f"ptr {table}", f"i64 {f.add(packed_bytes, f.mul(threads, slot_bytes))}")
-    with f.when(f.compare("eq", memory, "null", "ptr"), seldom=True):
-        f.call("void", f.field("ptr", env, ENV["decref"]), f"ptr {out}")
-        f.ret("ptr", f.call("ptr", f.field("ptr", table, SELF["no_memory"])))
-    bias = workspace.argument(f, 3)
+    memory = workspace.scratch(f, table, f.add(packed_bytes, f.mul(threads, slot_bytes)), out)
+    slots = f.at(memory, packed_bytes)
     data = [f.field("ptr", workspace.argument(f, i), DATA) for i in (1, 2)]
-    given = f.cell("ptr", "null")
+    bias, given = workspace.argument(f, 3), f.cell("ptr", "null")
     with f.when(f.compare("ne", bias, f.field("ptr", table, SELF["none"]), "ptr")):
         given.set(f.field("ptr", bias, DATA))
+    job = workspace.space(f)
     for i, value in enumerate((*data, given.get(), f.field("ptr", out, DATA))):
         f.put("ptr", value, job, OPERANDS + 8 * i)
-    f.put("ptr", plan, job, JOB["plan"])
     f.put("ptr", memory, job, JOB["shared"])
-    f.put("ptr", f.at(memory, packed_bytes), job, JOB["slots"])
-    f.put("i64", slot_bytes, job, JOB["slot_bytes"])
-    f.put("i64", 1, job, JOB["grain"])
     height = f.field("i64", table, SELF["height"])
     row_blocks = f.udiv(f.add(word(f, plan, HEAD["rows"]), f.sub(height, 1)), height)
-    f.put("i64", f.mul(row_blocks, word(f, plan, HEAD["groups"])), job, JOB["units"])
-    f.put("ptr", "@pack", job, JOB["run"])
+    row_blocks = f.mul(row_blocks, word(f, plan, HEAD["groups"]))
     # Half a nanosecond per byte.
-    f.put("i64", f.v(f"lshr i64 {packed_bytes}, 1"), job, JOB["cost"])
-    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {threads}")
-    f.put("i64", units, job, JOB["units"])
-    f.put("ptr", "@correlate_units", job, JOB["run"])
-    f.put("i64", word(f, plan, HEAD["cost"]), job, JOB["cost"])
-    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {threads}")
+    half = f.v(f"lshr i64 {packed_bytes}, 1")
+    workspace.run(f, table, job, plan, row_blocks, "@pack", half, threads, slots, slot_bytes)
+    cost = word(f, plan, HEAD["cost"])
+    workspace.run(f, table, job, plan, units, "@correlate_units", cost, threads, slots, slot_bytes)
     f.call("void", "@give", f"ptr {table}", f"ptr {memory}")
     f.ret("ptr", out)
 
 
-__all__ = ["adjoint_plan", "clip", "define", "flat", "forward_plan", "make", "place"]
+__all__ = ["adjoint_plan", "define", "forward_plan", "make"]

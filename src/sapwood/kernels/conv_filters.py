@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 
 from . import workspace
-from .conv_correlate import _TILE_SHAPE, _four, _steps, clip, flat, place
-from .layout import DATA, ENV, fields
+from .layout import DATA, fields
 from .products import WIDE
-from .tiles import DIMS, IMAGE_WORDS, Kind, Sizes, Tile, blocks, corners, word
+from .tiles import DIMS, IMAGE, IMAGE_WORDS, Kind, Sizes, Tile, blocks, clip, corners, flat, four, place, steps_of, word
 from .workspace import JOB, OPERANDS, SELF
 from .writer import Function, Module
 
@@ -59,11 +58,11 @@ def plan(
     if max(kernel) == 1 == max(stride) and not any(padding) and x[2:] == out:
         x, out, kernel = (*x[:2], prod(x[2:])), (prod(out),), (1,)
         stride, padding, dilation = (1,), (0,), (1,)
-    step, apart = _four(stride, 1), _four(dilation, 1)
-    taps = corners(_four(kernel, 1))
+    step, apart = four(stride, 1), four(dilation, 1)
+    taps = corners(four(kernel, 1))
     shifts = [tuple([k * d // s for k, d, s in zip(t, apart, step)]) for t in taps]
     phases = [tuple([k * d % s for k, d, s in zip(t, apart, step)]) for t in taps]
-    count = (x[0], *_four(out, 1)[1:])
+    count = (x[0], *four(out, 1)[1:])
     reach = Tile(shifts, phases, (1,) * DIMS).reach
     block = blocks(count, reach, channels * len(set(phases)) * kind.item, TILE, windows=WINDOWS, least=PARTS)
     tile = Tile(shifts, phases, block)
@@ -86,8 +85,8 @@ def plan(
     images = np.arange(channels)[:, None] * tile.image
     offsets = ((images + tile.taps).reshape(-1) * kind.item).tolist()
     offsets += [offsets[-1]] * (-len(offsets) % along)
-    x_channel, x_source = _steps(x)
-    g_channel, g_source = _steps((*g[:2], *out))
+    x_channel, x_source = steps_of(x)
+    g_channel, g_source = steps_of((*g[:2], *out))
     values = {
         "units": parts * groups * chunks,
         "parts": parts,
@@ -115,8 +114,8 @@ def plan(
     head = [values[name] for name in list(HEAD)[: len(values)]]
     lists = [*shape, *[0] * (5 - len(shape)), *block, *grid, *count]
     phase_table = HEAD_WORDS + len(offsets)
-    size = (x[0], *_four(x[2:], 1)[1:])
-    image = tile.words(x_channel, phase_table, size, step, _four(padding, 0), x_source)
+    size = (x[0], *four(x[2:], 1)[1:])
+    image = tile.words(x_channel, phase_table, size, step, four(padding, 0), x_source)
     ones, zeros = (1,) * DIMS, (0,) * DIMS
     g_image = tile.words(
         g_channel, phase_table + len(tile.phase_words()), count, ones, zeros, g_source, block, pitch - tile.plane
@@ -149,7 +148,7 @@ def _units(f: Function, kind: Kind, shape: tuple[int, int]) -> None:
     g_tile, sums = f.at(tile, word(f, plan, HEAD["g_at"])), f.at(tile, word(f, plan, HEAD["out_at"]))
     chunks, groups, parts = (word(f, plan, HEAD[n]) for n in ("chunks", "groups", "parts"))
     rows, depth, pitch = (word(f, plan, HEAD[n]) for n in ("rows", "depth", "pitch"))
-    tile_shape = [word(f, plan, HEAD["image"] + _TILE_SHAPE, i) for i in range(DIMS)]
+    tile_shape = [word(f, plan, HEAD["image"] + IMAGE["shape"], i) for i in range(DIMS)]
     origin = f.space("i64", 2 * DIMS)
     across, along = shape
     with f.loop("%end", "%begin") as u:
@@ -215,45 +214,29 @@ def _add_parts(f: Function, kind: Kind) -> None:
 
 def _filters(f: Function) -> None:
     table, plan = workspace.begin(f)
-    env = f.field("ptr", table, SELF["env"])
-    decref = f.field("ptr", env, ENV["decref"])
-    out = f.call(
-        "ptr", "@new", f"ptr {env}", f"ptr {f.field('ptr', table, SELF['descr'])}",
-        f"i64 {word(f, plan, HEAD['ndim'])}", f"ptr {f.at(plan, HEAD['shape'])}", "ptr null",
-        f"i64 {word(f, plan, HEAD['bytes'])}",
-    )  # fmt: skip
-    with f.when(f.compare("eq", out, "null", "ptr"), seldom=True):
-        f.ret("ptr", "null")
-    job, flag = f.space("i64", OPERANDS // 8 + workspace.MAX_OPERANDS), f.space("i64", 1)
-    f.store("i64", 0, flag)
+    size = word(f, plan, HEAD["bytes"])
+    out = workspace.new(f, table, "descr", word(f, plan, HEAD["ndim"]), f.at(plan, HEAD["shape"]), size)
     units, slot_bytes = word(f, plan, HEAD["units"]), word(f, plan, HEAD["slot_bytes"])
     threads = workspace.threads(f, table, units)
-    slots = f.mul(threads, slot_bytes)
-    partial_bytes = f.mul(word(f, plan, HEAD["parts"]), word(f, plan, HEAD["bytes"]))
-    memory = f.call("ptr", "@take", f"ptr {table}", f"i64 {f.add(slots, partial_bytes)}")
-    with f.when(f.compare("eq", memory, "null", "ptr"), seldom=True):
-        f.call("void", decref, f"ptr {out}")
-        f.ret("ptr", f.call("ptr", f.field("ptr", table, SELF["no_memory"])))
+    slots, partial_bytes = f.mul(threads, slot_bytes), f.mul(word(f, plan, HEAD["parts"]), size)
+    memory = workspace.scratch(f, table, f.add(slots, partial_bytes), out)
+    flag, job = f.space("i64", 1), workspace.space(f)
+    f.store("i64", 0, flag)
     data = [f.field("ptr", workspace.argument(f, i), DATA) for i in (1, 2)]
     for i, value in enumerate((*data, f.at(memory, slots), f.field("ptr", out, DATA), flag)):
         f.put("ptr", value, job, OPERANDS + 8 * i)
-    f.put("ptr", plan, job, JOB["plan"])
-    f.put("ptr", memory, job, JOB["slots"])
-    f.put("i64", slot_bytes, job, JOB["slot_bytes"])
-    f.put("i64", 1, job, JOB["grain"])
-    f.put("i64", units, job, JOB["units"])
-    f.put("ptr", "@filter_units", job, JOB["run"])
-    f.put("i64", word(f, plan, HEAD["cost"]), job, JOB["cost"])
-    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {threads}")
-    f.put("i64", f.udiv(f.add(word(f, plan, HEAD["elements"]), CHUNK - 1), CHUNK), job, JOB["units"])
-    f.put("ptr", "@add_parts", job, JOB["run"])
-    f.put("i64", f.v(f"lshr i64 {partial_bytes}, 4"), job, JOB["cost"])
-    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {threads}")
+    cost = word(f, plan, HEAD["cost"])
+    workspace.run(f, table, job, plan, units, "@filter_units", cost, threads, memory, slot_bytes)
+    chunks = f.udiv(f.add(word(f, plan, HEAD["elements"]), CHUNK - 1), CHUNK)
+    # A sixteenth of a nanosecond per byte.
+    cost = f.v(f"lshr i64 {partial_bytes}, 4")
+    workspace.run(f, table, job, plan, chunks, "@add_parts", cost, threads, memory, slot_bytes)
     f.call("void", "@give", f"ptr {table}", f"ptr {memory}")
     with f.unless(f.compare("eq", f.load("i64", flag), 0)):
-        f.call("void", decref, f"ptr {out}")
-        f.call("void", "@keep", f"ptr {f.field('ptr', table, SELF['none'])}")
-        f.ret("ptr", f.field("ptr", table, SELF["none"]))
+        workspace.drop(f, table, [out])
+        none = f.field("ptr", table, SELF["none"])
+        f.call("void", "@keep", f"ptr {none}")
+        f.ret("ptr", none)
     f.ret("ptr", out)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from . import workspace
 from .layout import DATA, fields
 from .tiles import Kind
-from .workspace import JOB, OPERANDS, SELF
+from .workspace import JOB, OPERANDS
 from .writer import Function, Module
 
 Plan = np.ndarray[Any, Any]
@@ -67,22 +67,13 @@ def _units(f: Function, kind: Kind) -> None:
 
 def _sums(f: Function) -> None:
     table, plan = workspace.begin(f)
-    env = f.field("ptr", table, SELF["env"])
     channels = f.field("i64", plan, PLAN["channels"])
-    descr = f.field("ptr", table, SELF["descr"])
-    out = f.call("ptr", "@new", f"ptr {env}", f"ptr {descr}", "i64 1", f"ptr {f.at(plan, PLAN['channels'])}",
-                 "ptr null", "i64 0")  # fmt: skip
-    with f.when(f.compare("eq", out, "null", "ptr"), seldom=True):
-        f.ret("ptr", "null")
-    job = f.space("i64", OPERANDS // 8 + workspace.MAX_OPERANDS)
+    out = workspace.new(f, table, "descr", "1", f.at(plan, PLAN["channels"]), "0")
+    job = workspace.space(f)
     f.put("ptr", f.field("ptr", workspace.argument(f, 1), DATA), job, OPERANDS)
     f.put("ptr", f.field("ptr", out, DATA), job, OPERANDS + 8)
-    f.put("ptr", plan, job, JOB["plan"])
-    f.put("i64", channels, job, JOB["units"])
-    f.put("i64", 1, job, JOB["grain"])
-    f.put("ptr", "@sum_units", job, JOB["run"])
-    f.put("i64", f.field("i64", plan, PLAN["cost"]), job, JOB["cost"])
-    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {workspace.threads(f, table, channels)}")
+    threads = workspace.threads(f, table, channels)
+    workspace.run(f, table, job, plan, channels, "@sum_units", f.field("i64", plan, PLAN["cost"]), threads, "null", "0")
     f.ret("ptr", out)
 
 

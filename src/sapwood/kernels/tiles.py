@@ -99,6 +99,18 @@ def blocks(count: Sizes, reach: Sizes, per_window: int, limit: int, *, windows: 
     return tuple(chosen)
 
 
+def four(values: Sequence[int], default: int) -> Sizes:
+    """Return one value for the batch and three for space, `default` where there are fewer."""
+    return (default,) * (DIMS - len(values)) + tuple(values)
+
+
+def steps_of(shape: Sizes) -> tuple[int, Sizes]:
+    """Return the elements between channels, and between elements of the other dimensions, of an array in C order."""
+    space = shape[2:]
+    steps = [prod(space[i + 1 :]) for i in range(len(space))]
+    return prod(space), (shape[1] * prod(space), *four(steps, 0)[1:])
+
+
 def corners(count: Sizes) -> list[Sizes]:
     """Return every position of a grid."""
     return list(product(*map(range, count)))
@@ -208,6 +220,37 @@ def word(f: Function, struct: Value, offset: int, index: int = 0) -> Value:
     return f.field("i64", struct, offset + 8 * index)
 
 
+def place(f: Function, plan: Value, block: Value, grid_at: int, block_at: int, origin: Value) -> None:
+    """Write the position of a block's first window to %origin."""
+    rest = block
+    for i in reversed(range(DIMS)):
+        size = word(f, plan, grid_at, i)
+        index = f.urem(rest, size)
+        f.put("i64", f.mul(index, word(f, plan, block_at, i)), origin, 8 * i)
+        rest = f.udiv(rest, size)
+
+
+def clip(f: Function, count: Value, plan: Value, block_at: int, origin: Value) -> tuple[Value, list[Value]]:
+    """Write how many windows of a block there are behind its position; return whether there are any, and how many."""
+    counts = []
+    some = f.compare("eq", 0, 0)
+    for i in range(DIMS):
+        left = f.sub(word(f, count, 0, i), f.field("i64", origin, 8 * i))
+        n = f.least(left, word(f, plan, block_at, i))
+        f.put("i64", n, origin, 8 * (DIMS + i))
+        some = f.both(some, f.compare("sgt", n, 0))
+        counts.append(n)
+    return some, counts
+
+
+def flat(f: Function, counts: list[Value], shape: list[Value]) -> Value:
+    """Return the number of windows from the first to the last, those in gaps included."""
+    last = f.sub(counts[0], 1)
+    for n, size in zip(counts[1:], shape[1:]):
+        last = f.add(f.mul(last, size), f.sub(n, 1))
+    return f.add(last, 1)
+
+
 def _fetch(f: Function, kind: Kind) -> None:
     """Write a tile: %image says which, %origin holds the position of its first window."""
     lists = {name: [word(f, "%image", IMAGE[name], i) for i in range(DIMS)] for name in _LISTS}
@@ -271,5 +314,5 @@ def _line(f: Function, lists: dict[str, list[Value]], start: list[Value], i: Val
     return f.mul(at, lists["source"][dim]), inside
 
 
-__all__ = ["DIMS", "IMAGE", "IMAGE_WORDS", "Kind", "Tile", "blocks", "corners", "define", "shuffle",
-           "spread", "word"]  # fmt: skip
+__all__ = ["DIMS", "IMAGE", "IMAGE_WORDS", "Kind", "Tile", "blocks", "clip", "corners", "define", "flat",
+           "four", "place", "shuffle", "spread", "steps_of", "word"]  # fmt: skip

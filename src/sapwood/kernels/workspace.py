@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import builtin, engine, front, memory
-from .layout import BYTES_DATA, DATA, ENV, fields
+from .layout import BYTES_DATA, DATA, ENV, TUPLE_ITEMS, fields
 from .layout import JOB as OUTER
 from .writer import Function, Module, Value
 
@@ -79,6 +79,66 @@ def operand(f: Function, job: Value, index: int) -> Value:
     return f.field("ptr", job, OPERANDS + 8 * index)
 
 
+def space(f: Function) -> Value:
+    """Make room for a job."""
+    return f.space("i64", OPERANDS // 8 + MAX_OPERANDS)
+
+
+def run(
+    f: Function, table: Value, job: Value, plan: Value, units: Value, function: str, cost: Value, count: Value,
+    slots: Value, slot_bytes: Value,
+) -> None:  # fmt: skip
+    """Run a job's units on up to `count` threads; its operands are written already."""
+    words = {"plan": f"ptr {plan}", "slots": f"ptr {slots}", "slot_bytes": f"i64 {slot_bytes}", "grain": "i64 1"}
+    words |= {"units": f"i64 {units}", "run": f"ptr {function}", "cost": f"i64 {cost}"}
+    for name, value in words.items():
+        kind, _, text = value.partition(" ")
+        f.put(kind, text, job, JOB[name])
+    f.call("void", "@start", f"ptr {table}", f"ptr {job}", f"i64 {count}")
+
+
+def new(f: Function, table: Value, descr: str, ndim: Value, shape: Value, size: Value, *others: Value) -> Value:
+    """Make an array; leave with the error that is set if there is no memory, and give up what was made before."""
+    env = f.field("ptr", table, SELF["env"])
+    out = f.call("ptr", "@new", f"ptr {env}", f"ptr {f.field('ptr', table, SELF[descr])}", f"i64 {ndim}",
+                 f"ptr {shape}", "ptr null", f"i64 {size}")  # fmt: skip
+    with f.when(f.compare("eq", out, "null", "ptr"), seldom=True):
+        drop(f, table, others)
+        f.ret("ptr", "null")
+    return out
+
+
+def scratch(f: Function, table: Value, size: Value, *outs: Value) -> Value:
+    """Take memory; leave with MemoryError if there is none, and give up what was made before."""
+    memory = f.call("ptr", "@take", f"ptr {table}", f"i64 {size}")
+    with f.when(f.compare("eq", memory, "null", "ptr"), seldom=True):
+        drop(f, table, outs)
+        f.ret("ptr", f.call("ptr", f.field("ptr", table, SELF["no_memory"])))
+    return memory
+
+
+def drop(f: Function, table: Value, things: Sequence[Value]) -> None:
+    """Give up references."""
+    env = f.field("ptr", table, SELF["env"])
+    for thing in things:
+        f.call("void", f.field("ptr", env, ENV["decref"]), f"ptr {thing}")
+
+
+def answer(f: Function, table: Value, outs: Sequence[Value]) -> None:
+    """Return one array, or a tuple of several."""
+    if len(outs) == 1:
+        f.ret("ptr", outs[0])
+        return
+    env = f.field("ptr", table, SELF["env"])
+    together = f.call("ptr", f.field("ptr", env, ENV["tuple"]), f"i64 {len(outs)}")
+    with f.when(f.compare("eq", together, "null", "ptr"), seldom=True):
+        drop(f, table, outs)
+        f.ret("ptr", "null")
+    for i, out in enumerate(outs):
+        f.store("ptr", out, f.element("ptr", f.at(together, TUPLE_ITEMS), i))
+    f.ret("ptr", together)
+
+
 def begin(f: Function) -> tuple[Value, Value]:
     """Return the table and the plan of a builtin's call, whose first argument is the plan."""
     return f.at("%self", BYTES_DATA), f.field("ptr", f.load("ptr", "%args"), DATA)
@@ -117,16 +177,5 @@ def load(module: Module, names: Sequence[str], dtype: str, height: int = 1) -> d
     return made
 
 
-__all__ = [
-    "JOB",
-    "OPERANDS",
-    "SELF",
-    "addresses",
-    "argument",
-    "begin",
-    "define",
-    "load",
-    "operand",
-    "slot",
-    "threads",
-]
+__all__ = ["JOB", "OPERANDS", "SELF", "addresses", "answer", "argument", "begin", "define", "drop", "load", "new",
+           "operand", "run", "scratch", "slot", "space", "threads"]  # fmt: skip
