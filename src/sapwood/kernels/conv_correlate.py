@@ -25,6 +25,9 @@ Plan = np.ndarray[Any, Any]
 
 TILE = 256 << 10
 """Bytes of a tile: with a block of filters and the strip of results it stays in a core's second-level cache."""
+TALL_TILE = 768 << 10
+"""Bytes of a tile that several taps look at: each element fetched is used that many times from the first-level cache."""
+FEW = 4
 WINDOWS = 768
 """Windows from which a block of filters is used often enough; smaller images are joined."""
 SPREAD = 8
@@ -93,7 +96,10 @@ def make(
     count = tuple([max(p.count[i] for p in parts) for i in range(DIMS)])
     reach = Tile(every, phases, (1,) * DIMS).reach
     per_window = channels * len(set(phases) or {0}) * kind.item
-    block = blocks(count, reach, per_window, TILE, windows=WINDOWS, least=SPREAD)
+    row_blocks = -(-rows // heights[0])
+    limit = TILE if len(every) < FEW * len(parts) else TALL_TILE
+    # Where there are many filters, they are what is split, so that each of them is read for many windows.
+    block = blocks(count, reach, per_window, limit, windows=WINDOWS, least=1 if row_blocks >= SPREAD else SPREAD)
     tile = Tile(every, phases, block)
     grid = tuple([-(-c // b) for c, b in zip(count, block)])
     height = heights[0]
@@ -101,7 +107,6 @@ def make(
     pitch = -(-tile.plane // wide) * wide + wide
     strip_at = -(-(channels * tile.image + 2 * wide) * kind.item // 64) * 64
     covered = padded_rows(rows, heights)
-    row_blocks = -(-rows // height)
     chunks = min(row_blocks, -(-SPREAD // max(1, prod(grid) * groups)))
     chunk_rows = -(-row_blocks // chunks) * height
     chunks = -(-rows // chunk_rows)

@@ -23,8 +23,11 @@ Plan = np.ndarray[Any, Any]
 
 TILE = 256 << 10
 """Bytes of an image's tile, which is read once for each block of rows of `g`."""
+TALL_TILE = 1 << 20
+FEW = 4
 WINDOWS = 768
 """Windows from which the joining of a block's lanes is a small part of its work; smaller images are joined."""
+LEAST = 2
 PARTS = 16
 """Parts the images are cut into, at most."""
 PARTIAL_BYTES = 32 << 20
@@ -64,7 +67,8 @@ def plan(
     phases = [tuple([k * d % s for k, d, s in zip(t, apart, step)]) for t in taps]
     count = (x[0], *four(out, 1)[1:])
     reach = Tile(shifts, phases, (1,) * DIMS).reach
-    block = blocks(count, reach, channels * len(set(phases)) * kind.item, TILE, windows=WINDOWS, least=PARTS)
+    limit = TILE if len(taps) < FEW else TALL_TILE
+    block = blocks(count, reach, channels * len(set(phases)) * kind.item, limit, windows=WINDOWS, least=LEAST)
     tile = Tile(shifts, phases, block)
     grid = tuple([-(-c // b) for c, b in zip(count, block)])
     depth = channels * len(taps)
