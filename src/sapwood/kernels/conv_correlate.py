@@ -1,8 +1,8 @@
 """Convolution and its adjoint in native code: tiles of the image, blocks of filters, sums that stay in registers.
 
-Both are correlations: the adjoint of a convolution with strides is, for each phase of its result, a correlation with the
-taps that reach that phase. A plan holds one or several such parts, a unit of work is a tile times a range of filters.
-No sum is split among units, so the result does not depend on threads.
+Both are correlations: the adjoint of a convolution with strides is, for each phase of its result, a correlation with
+the taps that reach that phase. A plan holds one or several such parts, a unit of work is a tile times a range of
+filters. No sum is split among units, so the result does not depend on threads.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ Plan = np.ndarray[Any, Any]
 TILE = 256 << 10
 """Bytes of a tile: with a block of filters and the strip of results it stays in a core's second-level cache."""
 TALL_TILE = 768 << 10
-"""Bytes of a tile that several taps look at: each element fetched is used that many times from the first-level cache."""
+"""Bytes of a tile that several taps look at, which use an element from the first-level cache once it is there."""
 FEW = 4
+"""Taps that are not several."""
 WINDOWS = 768
 """Windows from which a block of filters is used often enough; smaller images are joined."""
 SPREAD = 8
@@ -45,8 +46,8 @@ HEAD |= {"image": HEAD["y_step"] + 8 * DIMS}
 HEAD_WORDS = HEAD["image"] // 8 + IMAGE_WORDS
 PART = fields("depth", "taps", "weights", "packed_at", "origin", "count")
 PART_WORDS = len(PART) - 1 + DIMS
-"""A part: number of taps over all channels; the words where their offsets in tile (bytes) and in the filters begin; where
-its filters are packed; where its results begin, how many there are per dimension."""
+"""A part: number of taps over all channels; the words where their offsets in the tile (bytes) and in the filters begin;
+where its filters are packed; where its results begin, how many there are per dimension."""
 
 
 class Part:
@@ -283,23 +284,22 @@ def _pack(f: Function, kind: Kind, heights: tuple[int, ...]) -> None:
             to = f.element(kind.name, group, word(f, part, PART["packed_at"]))
             to = f.element(kind.name, to, f.mul(first, depth))
             taps = f.element("i64", plan, word(f, part, PART["weights"]))
-            for m in range(height):
+            with f.loop(tall) as m:
                 source = f.element(kind.name, filters, f.mul(w_row, m))
+                target = f.element(kind.name, to, m)
                 with f.when(f.compare("slt", m, here)):
                     with f.loop(depth) as k:
                         x = f.load(kind.name, f.element(kind.name, source, f.load("i64", f.element("i64", taps, k))))
-                        f.store(kind.name, x, f.element(kind.name, to, f.add(f.mul(k, tall), m)))
-                with f.when(f.both(f.compare("sge", m, here), f.compare("slt", m, tall))):
+                        f.store(kind.name, x, f.element(kind.name, target, f.mul(k, tall)))
+                with f.when(f.compare("sge", m, here)):
                     with f.loop(depth) as k:
-                        f.store(kind.name, "0.0", f.element(kind.name, to, f.add(f.mul(k, tall), m)))
+                        f.store(kind.name, "0.0", f.element(kind.name, target, f.mul(k, tall)))
         biases = f.element(kind.name, packed, word(f, plan, HEAD["bias_at"]))
         biases = f.element(kind.name, biases, f.add(f.mul(g, covered), first))
-        with f.loop(tall) as m:
-            f.store(kind.name, "0.0", f.element(kind.name, biases, m))
+        f.call("void", "@fill_run", f"ptr {biases}", f"i64 {tall}", f"{kind.name} 0.0")
         with f.when(f.compare("ne", bias, "null", "ptr")):
             given = f.element(kind.name, bias, f.add(f.mul(g, rows), first))
-            with f.loop(here) as m:
-                f.store(kind.name, f.load(kind.name, f.element(kind.name, given, m)), f.element(kind.name, biases, m))
+            f.call("void", "@copy_run", f"ptr {biases}", f"ptr {given}", f"i64 {here}")
 
 
 def _strip_out(f: Function, kind: Kind) -> None:
@@ -309,8 +309,8 @@ def _strip_out(f: Function, kind: Kind) -> None:
     start = [f.field("i64", "%origin", 8 * i) for i in range(DIMS)]
     count = [f.field("i64", "%origin", 8 * (DIMS + i)) for i in range(DIMS)]
     base = f.element(kind.name, "%y", word(f, "%part", PART["origin"]))
-    for a, s in zip(start, step):
-        base = f.element(kind.name, base, f.mul(a, s))
+    for first, apart in zip(start, step):
+        base = f.element(kind.name, base, f.mul(first, apart))
     dense = f.compare("eq", step[3], 1)
     with f.loop(count[0]) as i0:
         with f.loop(count[1]) as i1:

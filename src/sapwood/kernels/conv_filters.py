@@ -24,10 +24,12 @@ Plan = np.ndarray[Any, Any]
 TILE = 256 << 10
 """Bytes of an image's tile, which is read once for each block of rows of `g`."""
 TALL_TILE = 1 << 20
+"""Bytes of a tile that FEW or more taps look at."""
 FEW = 4
 WINDOWS = 768
 """Windows from which the joining of a block's lanes is a small part of its work; smaller images are joined."""
 LEAST = 2
+"""Blocks below which images are not joined."""
 PARTS = 16
 """Parts the images are cut into, at most."""
 PARTIAL_BYTES = 32 << 20

@@ -19,10 +19,10 @@ _NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 class Kernels:
-    """The compiled functions for one dtype."""
+    """The compiled functions for one dtype, and what plans for them depend on: bytes and number of registers."""
 
-    def __init__(self, dtype: str) -> None:
-        self.register, registers = engine.registers()
+    def __init__(self, dtype: str, register: int, registers: int) -> None:
+        self.register = register
         self.heights = products.row_heights(registers)
         kind = tiles.Kind(dtype, self.register)
         module = Module()
@@ -40,7 +40,7 @@ class Kernels:
 @functools.cache
 def kernels(dtype: str) -> Kernels:
     """Return the functions for a dtype, compiled at the first call."""
-    return Kernels(dtype)
+    return Kernels(dtype, *engine.registers())
 
 
 def _suits(*arrays: Array) -> str | None:
@@ -72,8 +72,8 @@ def convolve(
     plan = conv_correlate.forward_plan(
         name, k.register, k.heights, x.shape, w.shape, out, stride, padding, dilation, groups
     )
-    y = k.correlate(plan, x, w, bias)
-    return y
+    found: Array = k.correlate(plan, x, w, bias)
+    return found
 
 
 def convolve_transposed(
@@ -90,8 +90,8 @@ def convolve_transposed(
     plan = conv_correlate.adjoint_plan(
         name, k.register, k.heights, x.shape, w.shape, size, stride, padding, dilation, groups
     )
-    y = k.correlate(plan, x, w, bias)
-    return y
+    found: Array = k.correlate(plan, x, w, bias)
+    return found
 
 
 def filter_gradient(
@@ -102,9 +102,7 @@ def filter_gradient(
     name = _suits(x, g)
     if name is not None and x.ndim <= 5:
         k = kernels(name)
-        plan = conv_filters.plan(
-            name, k.register, k.block, x.shape, g.shape, kernel, stride, padding, dilation, groups
-        )
+        plan = conv_filters.plan(name, k.register, k.block, x.shape, g.shape, kernel, stride, padding, dilation, groups)
         found: Array | None = k.filters(plan, x, g)
         if found is not None:
             return found

@@ -57,18 +57,14 @@ def largest_only(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilatio
     return pool.largest_only(x, kernel, stride, padding, dilation, ceil) if found is None else found
 
 
-def _windows(
-    name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool
-) -> Any:
+def _windows(name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, ceil: bool) -> Any:
     x, dims = _plain(x), len(kernel)
     dtype = _suits(x, dims)
     lead = x.ndim - dims
     out = pool.out_sizes(x.shape[lead:], kernel, stride, padding, dilation, ceil)
     if dtype is None or min(out) < 1:
         return None
-    plan = pool_windows.plan(
-        dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, dilation, None
-    )
+    plan = pool_windows.plan(dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, dilation, None)
     return kernels(dtype)[name](plan, x)
 
 

@@ -20,10 +20,14 @@ from .writer import Function, Module, Value
 
 Plan = np.ndarray[Any, Any]
 TILE = 64 << 10
+"""Bytes of a tile, which is read once for each tap."""
 WINDOWS = 512
+"""Windows from which a tile's fixed costs are small; smaller images are joined."""
 SPREAD = 8
+"""Units wanted at least."""
 MAX_NDIM = 8
 SPACE = 3
+"""Dimensions that are pooled, at most."""
 
 _LISTS = ("block", "grid", "count", "base", "first")
 HEAD = fields("units", "taps", "offsets", "distances", "slot_bytes", "strip_at", "places_at", "ndim", "bytes", "cost")
@@ -31,10 +35,10 @@ HEAD |= {"shape": 8 * len(HEAD)}
 HEAD |= {name: HEAD["shape"] + 8 * (MAX_NDIM + DIMS * i) for i, name in enumerate(_LISTS)}
 HEAD |= {"image": HEAD["first"] + 8 * DIMS}
 HEAD_WORDS = HEAD["image"] // 8 + IMAGE_WORDS
-"""taps: how many; offsets: the word where their offsets in the tile (bytes) begin; distances: where their distances from
-a window's corner in the image begin. base and first: per dimension, the words where two tables begin, one number per
-window: for maxima the corner's index and the distance of the first element inside the image, for means the number of
-elements (base alone)."""
+"""taps: how many; offsets: the word where their offsets in the tile (bytes) begin; distances: where their distances
+from a window's corner in the image begin. base and first: per dimension, the words where two tables begin, one number
+per window: for maxima the corner's index and the distance of the first element inside the image, for means the number
+of elements (base alone)."""
 
 LARGEST, PLACES, MEAN = range(3)
 

@@ -1,8 +1,8 @@
 """Micro-kernels of convolution: small blocks of a result that stay in registers while the sums run.
 
 `rows_by_windows` multiplies rows of filters with windows of a tile (a tap is one offset, see `tiles`), `dots` makes the
-sums over windows that gradients of filters are. Both keep R x C vectors in registers: with 32 registers 24 of them, with
-16 registers 12, which hides the latency of the multiplications and loads one value for every two to three of them.
+sums over windows that gradients of filters are. Both keep R x C vectors in registers, 24 of 32 or 12 of 16, which hides
+the latency of the multiplications and loads one value for every two to three of them.
 """
 
 from __future__ import annotations

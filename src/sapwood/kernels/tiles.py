@@ -27,10 +27,10 @@ IMAGE |= {name: 8 * (4 + DIMS * i) for i, name in enumerate(_LISTS)}
 IMAGE_WORDS = 4 + DIMS * len(_LISTS)
 """A tile: what to copy from where.
 
-channel: elements between two channels in memory; phase_table: the word in the plan where the phases begin, one number per
-dimension each; gap: elements of padding behind each channel of the tile. Per dimension: size of the image; step: stride of the windows; pad: elements in
-front; source: elements from one to the next in memory; shape: sizes of the tile; extent: how many of these may be
-filled, the others are padding.
+channel: elements between two channels in memory; phase_table: the word in the plan where the phases begin, one number
+per dimension each; gap: elements of padding behind each channel of the tile. Per dimension: size of the image; step:
+stride of the windows; pad: elements in front; source: elements from one to the next in memory; shape: sizes of the
+tile; extent: how many of these may be filled, the others are padding.
 """
 
 

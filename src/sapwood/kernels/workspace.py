@@ -1,7 +1,8 @@
 """One native call with scratch memory: the pieces that convolution and pooling share.
 
-A builtin reads its plan (an int64 array), takes scratch memory from the pool, one slot per thread, launches its job and
-gives the memory back. The number of threads is read once, so that no thread is without a slot when it changes meanwhile.
+A builtin reads its plan (an int64 array), takes scratch memory from the pool, one slot per thread, launches its job
+and gives the memory back. The number of threads is read once, so that no thread is without a slot when it changes
+meanwhile.
 """
 
 from __future__ import annotations
