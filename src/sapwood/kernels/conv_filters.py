@@ -17,7 +17,7 @@ from .layout import DATA, fields
 from .products import WIDE
 from .tiles import DIMS, IMAGE, IMAGE_WORDS, Kind, Sizes, Tile, blocks, clip, corners, flat, four, place, steps_of, word
 from .workspace import JOB, OPERANDS, SELF
-from .writer import Function, Module
+from .writer import Function, Module, Value
 
 Plan = np.ndarray[Any, Any]
 
@@ -190,13 +190,32 @@ def _units(f: Function, kind: Kind, shape: tuple[int, int]) -> None:
                     f.call("void", "@dots", f"ptr {row}", f"i64 {pitch}", f"ptr {tile}", f"ptr {taps}",
                            f"i64 {windows}", f"ptr {sums}")  # fmt: skip
                     broad = f.least(f.sub(depth, k), along)
-                    with f.loop(tall) as m:
-                        found = f.element(kind.name, sums, f.mul(m, along))
-                        place_ = f.element(kind.name, to, f.add(f.mul(m, depth), k))
-                        with f.loop(broad) as t:
-                            spot = f.element(kind.name, place_, t)
-                            more = f.load(kind.name, f.element(kind.name, found, t))
-                            f.store(kind.name, f.v(f"fadd {kind.name} {f.load(kind.name, spot)}, {more}"), spot)
+                    whole = f.both(f.compare("eq", tall, across), f.compare("eq", broad, along))
+                    at = f.element(kind.name, to, k)
+                    with f.when(whole):
+                        _add_block(f, kind, shape, sums, at, depth)
+                    with f.unless(whole):
+                        with f.loop(tall) as m:
+                            found, line = f.element(kind.name, sums, f.mul(m, along)), f.mul(m, depth)
+                            with f.loop(broad) as t:
+                                spot = f.element(kind.name, at, f.add(line, t))
+                                more = f.load(kind.name, f.element(kind.name, found, t))
+                                f.store(kind.name, f.v(f"fadd {kind.name} {f.load(kind.name, spot)}, {more}"), spot)
+
+
+def _add_block(f: Function, kind: Kind, shape: tuple[int, int], sums: Value, to: Value, depth: Value) -> None:
+    """Add a whole block of sums to rows `depth` elements apart, with vectors as long as they fit."""
+    across, along = shape
+    for m in range(across):
+        row = f.element(kind.name, to, f.mul(depth, m))
+        at = 0
+        while at < along:
+            size = min(1 << (along - at).bit_length() - 1, kind.lanes)
+            vector, tail = f"<{size} x {kind.name}>", f", align {kind.item}"
+            spot = f.element(kind.name, row, at)
+            more = f.load(vector, f.element(kind.name, sums, m * along + at), tail)
+            f.store(vector, f.v(f"fadd {vector} {f.load(vector, spot, tail)}, {more}"), spot, tail)
+            at += size
 
 
 def _add_parts(f: Function, kind: Kind) -> None:

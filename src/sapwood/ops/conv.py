@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from math import prod
@@ -133,6 +134,7 @@ class convolution(Plain):
     ]
 
 
+@functools.cache
 def native() -> Any:
     """Return the native functions, which are loaded when first used."""
     return importlib.import_module("sapwood.kernels.conv_native")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -16,6 +17,7 @@ from .declare import Plain, composite, op, zero
 from .warm import serve
 
 
+@functools.cache
 def native() -> Any:
     """Return the native functions, which are loaded when first used."""
     return importlib.import_module("sapwood.kernels.pool_native")
