@@ -90,10 +90,7 @@ def runtime() -> dict[str, int]:
     if reason is not None:
         raise MissingError(f"kernels: {reason}")
     module = Module()
-    with module.function("void", "drop", "ptr %object", internal=True) as f:
-        # Handlers of memory live for ever, so a reference given back never is the last one.
-        with f.unless(f.compare("eq", "%object", "null", "ptr")):
-            front.incref(f, "%object", -1)
+    front.define_drop(module)
     threads.define(module)
     nest.define(module)
     memory.define(module)

@@ -192,6 +192,18 @@ def interleave() -> int:
     return 4 if wide else 2
 
 
+def registers() -> tuple[int, int]:
+    """Return the bytes of a vector register and how many of them there are, as far as kernels use them."""
+    why_not()
+    triple, _, features = _state.target
+    words = features.split(",")
+    if "+avx512f" in words:
+        return 64, 32
+    if "+avx2" in words:
+        return 32, 16
+    return 16, 32 if triple.startswith(("aarch64", "arm64")) else 16
+
+
 def cache_folder() -> Path | None:
     """Return the folder of compiled objects, or None if nothing is kept on disk."""
     chosen = os.environ.get("SAPWOOD_CACHE")
@@ -282,4 +294,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "interleave", "load", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "registers", "why_not"]

@@ -52,14 +52,27 @@ def define(module: Module) -> None:
         f.ret("i64", total.get())
     with module.function("i1", "alike", "ptr %a", "ptr %b", internal=True) as f:
         write_alike(f)
-    with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
-                         apart=True) as f:  # fmt: skip
-        _new(f)
+    define_new(module)
     with module.function("ptr", "into", "ptr %env", "ptr %job", "ptr %object", "ptr %like", "ptr %descr", "i64 %bytes",
                          apart=True) as f:  # fmt: skip
         _into(f)
     with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
         _front(f)
+
+
+def define_new(module: Module) -> None:
+    """Define `new`, which makes an array; the module must define `drop`."""
+    with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
+                         apart=True) as f:  # fmt: skip
+        _new(f)
+
+
+def define_drop(module: Module) -> None:
+    """Define `drop`, which gives a reference to a handler of memory back."""
+    with module.function("void", "drop", "ptr %object", internal=True) as f:
+        # Handlers of memory live for ever, so a reference given back never is the last one.
+        with f.unless(f.compare("eq", "%object", "null", "ptr")):
+            incref(f, "%object", -1)
 
 
 def ndim(f: Function, array: Value) -> Value:

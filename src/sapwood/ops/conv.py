@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
+from math import prod
 from operator import index
 from typing import Any
 
@@ -14,6 +17,7 @@ from ..errors import ArgumentError, ShapeError, ValueRangeError
 from ..kernels import conv as kernel
 from .declare import Plain, composite, op
 from .matrix import check_dtypes
+from .warm import serve
 
 
 def per_dim(name: str, what: str, value: Any, dims: int, least: int = 1) -> tuple[int, ...]:
@@ -89,10 +93,16 @@ class convolution(Plain):
             )
             if min(sizes) < 0:
                 raise ShapeError(f"conv_transpose: the output would have sizes {sizes}; lower padding {padding}")
+            work = _work(input.shape, weight.shape)
+            if serve(work) and input.dtype.char in "fd":
+                return native().convolve_transposed(input, weight, bias, sizes, stride, padding, dilation, groups)
             y = widened(
                 lambda x, w: kernel.convolve_transposed(x, w, sizes, stride, padding, dilation, groups), input, weight
             )
         else:
+            out = kernel.out_sizes(input.shape[2:], weight.shape[2:], stride, padding, dilation)
+            if serve(_work((input.shape[0], weight.shape[0], *out), weight.shape)) and input.dtype.char in "fd":
+                return native().convolve(input, weight, bias, stride, padding, dilation, groups)
             y = widened(lambda x, w: kernel.convolve(x, w, stride, padding, dilation, groups), input, weight)
         if bias is not None:
             np.add(y, bias.reshape(-1, *(1,) * len(stride)), out=y)
@@ -122,6 +132,21 @@ class convolution(Plain):
         (*(rng.standard_normal(s) for s in ((2, 4, 3, 3), (4, 1, 3, 2), 2)), (2, 1), 1, 1, True, (1, 0), 2),
         (rng.standard_normal((1, 2, 3, 4, 3)), rng.standard_normal((2, 2, 2, 2, 2)), None, 1, 0, 1, False, 0, 1),
     ]
+
+
+@functools.cache
+def native() -> Any:
+    """Return the native functions, which are loaded when first used."""
+    return importlib.import_module("sapwood.kernels.conv_native")
+
+
+def _work(image: tuple[int, ...], weight: tuple[int, ...]) -> int:
+    """Return the work of a convolution as a number of elements that kernels count in; one is 16 multiplications.
+
+    Args:
+        image: the shape of the side with one channel per filter: the result, or the input if transposed.
+    """
+    return prod(image) * prod(weight[1:]) // 16
 
 
 def _check(
@@ -175,6 +200,9 @@ class filter_gradient(Plain):
     takes_out = False
 
     def forward(input, grad, kernel_size, stride, padding, dilation, groups):
+        work = _work(grad.shape, (1, input.shape[1] // groups, *kernel_size))
+        if input.dtype.char in "fd" and grad.dtype is input.dtype and serve(work):
+            return native().filter_gradient(input, grad, kernel_size, stride, padding, dilation, groups)
         return widened(
             lambda x, g: kernel.filter_gradient(x, g, kernel_size, stride, padding, dilation, groups), input, grad
         )
@@ -208,7 +236,12 @@ class bias_gradient(Plain):
     grad_fn = "ConvolutionBackwardBackward0"
     half = False
     takes_out = False
-    forward = lambda grad, weight: widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
+
+    def forward(grad, weight):
+        if grad.dtype.char in "fd" and serve(grad.size // 16):
+            return native().bias_gradient(grad)
+        return widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
+
     vjp_grad = lambda g, grad_shape: ops.expand(ops.reshape(g, (1, -1, *(1,) * (len(grad_shape) - 2))), grad_shape)
     vjp_weight = lambda g, weight: ops.zeros_of(g, weight.shape)
     samples = lambda rng: [(rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 2, 2)))]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,18 @@ from ..kernels import pool as kernel
 from ..state import GRAD, get_mode
 from .conv import per_dim, widened
 from .declare import Plain, composite, op, zero
+from .warm import serve
+
+
+@functools.cache
+def native() -> Any:
+    """Return the native functions, which are loaded when first used."""
+    return importlib.import_module("sapwood.kernels.pool_native")
+
+
+def serves(a: Any) -> bool:
+    """Return whether native code pools such an array."""
+    return a.dtype.char in "fd" and serve(a.size)
 
 
 def check_image(name: str, a: Any, dims: int) -> None:
@@ -55,6 +69,8 @@ class max_pool_with_indices(Plain):
         if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
             best, at = kernel.largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
             return best.astype(input.dtype), at
+        if serves(input):
+            return native().largest(input, kernel_size, stride, padding, dilation, ceil_mode)
         return kernel.largest(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def vjp_input(g, input, result1, kernel_size, stride, dilation):
@@ -78,6 +94,8 @@ class max_of_windows(Plain):
     dtypes = "if"
 
     def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
+        if serves(input):
+            return native().largest_only(input, kernel_size, stride, padding, dilation, ceil_mode)
         return widened(lambda x: kernel.largest_only(x, kernel_size, stride, padding, dilation, ceil_mode), input)
 
     samples = lambda rng: [(rng.standard_normal((3, 4, 5)), (2, 2), (1, 2), (1, 0), (1, 2), True)]
@@ -99,6 +117,8 @@ class scatter_image(Plain):
     linear = True
 
     def forward(input, indices, like, size, add):
+        if serves(input):
+            return native().scatter(input, indices, size, add)
         return widened(lambda g: kernel.scatter(g, indices, size, add), input)
 
     vjp_input = lambda g, indices, size: ops.gather_image(g, indices, len(size))
@@ -138,6 +158,10 @@ class avg_pool(Plain):
         size = input.shape[-len(kernel_size) :]
         out = kernel.out_sizes(size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
         _fit("avg_pool", input, out, kernel_size)
+        if serves(input):
+            y = native().means(input, kernel_size, stride, padding, out, count_include_pad, divisor_override)
+            if y is not None:
+                return y
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
 
         def means(x):
@@ -173,6 +197,10 @@ class avg_pool_gradient(Plain):
     def forward(grad, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         size = input.shape[-len(kernel_size) :]
         out = grad.shape[-len(size) :]
+        if serves(input) and grad.dtype.char in "fd":
+            y = native().means_adjoint(grad, size, kernel_size, stride, padding, count_include_pad, divisor_override)
+            if y is not None:
+                return y
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
         spread = lambda g: kernel.spread((g / count).astype(g.dtype), size, kernel_size, stride, padding)
         return widened(spread, grad)
