@@ -192,6 +192,15 @@ def interleave() -> int:
     return 4 if wide else 2
 
 
+def vector_bytes() -> int:
+    """Return the size of the vectors that loops written with vectors should use; never more than 64."""
+    why_not()
+    triple, _, features = _state.target
+    if triple.startswith(("aarch64", "arm64")):
+        return 16
+    return 64 if "+avx512f" in features.split(",") else 32
+
+
 def cache_folder() -> Path | None:
     """Return the folder of compiled objects, or None if nothing is kept on disk."""
     chosen = os.environ.get("SAPWOOD_CACHE")
@@ -282,4 +291,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "interleave", "load", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "vector_bytes", "why_not"]
