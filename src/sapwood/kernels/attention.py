@@ -40,8 +40,12 @@ def attend(
         native: whether kernels compute; they exist for float32 and float64.
     """
     n, h, length, _ = query.shape
-    # As PyTorch lays it out: heads of one position lie side by side, as the next layer wants them.
-    out = np.empty((n, length, h, value.shape[-1]), query.dtype).transpose(0, 2, 1, 3)
+    wide = value.shape[-1]
+    if query.strides[1] < query.strides[2] and query.strides[3] == query.itemsize:
+        # The heads of a position lie side by side: as PyTorch, the result has that order too, ready for the next layer.
+        out = np.empty((n, length, h, wide), query.dtype).transpose(0, 2, 1, 3)
+    else:
+        out = np.empty((n, h, length, wide), query.dtype)
     logs = np.empty((n, h, length), query.dtype)
     if not out.size or not key.shape[2]:
         out[...] = 0

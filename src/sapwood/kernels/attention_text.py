@@ -15,6 +15,8 @@ from typing import Any
 from . import formulas
 from .direct import Job
 from .emit import loop_note
+from .exponential import exp_reduced, reduced
+from .machine import format_of, power_of_two
 from .scalar import Scalar, const, lower, select, var
 from .tiles import Tiles
 from .writer import Function, Module, Value
@@ -28,6 +30,17 @@ FORWARD = (*SIZES, *(a + b for a in "qkvom" for b in "nhl"))
 query share one of key and value."""
 BACKWARD = (*FORWARD, "segments", *(a + b for a in ("g", "dq", "dk", "dv") for b in "nhl"), "dqs")
 """Those of the backward pass: also the parts that keys are divided into, and the strides of the gradients."""
+
+
+LEAST = {"f32": -87.0, "f64": -708.0}
+"""Below this a weight counts as 0: it would be denormal, and slow, beside a largest one of 1."""
+
+
+def weight(x: Scalar) -> Scalar:
+    """e^x for x <= 0."""
+    least = LEAST[x.dtype]
+    t, _, r = reduced(select(x < least, least, x), format_of(x).bias)
+    return select(x < least, 0.0, exp_reduced(r) * power_of_two(t))
 
 
 class Writer:
@@ -46,20 +59,29 @@ class Writer:
         """Return a module with `forward` and `backward`."""
         self.tiles.define()
         module, kind = self.module, self.kind
+        with module.function("void", "fill", "ptr %p", "i64 %rows", f"{kind} %x", apart=True) as f:
+            with f.loop(f.mul("%rows", self.block)) as i:
+                f.store(kind, "%x", f.element(kind, "%p", i))
+        with module.function("void", "copy", "ptr %from", "i64 %rows", "i64 %cols", "i64 %fs", "ptr %to", "i64 %ts",
+                             apart=True) as f:  # fmt: skip
+            with f.loop("%rows") as r:
+                here, there = f.at("%from", f.mul(r, "%fs")), f.at("%to", f.mul(r, "%ts"))
+                with f.loop("%cols") as c:
+                    f.store(kind, f.load(kind, f.element(kind, here, c)), f.element(kind, there, c))
         with module.function("void", "score", "ptr %p", "i64 %rows", "ptr %mask", "i64 %ms", f"{kind} %scale",
                              "i64 %ahead", "ptr %peak", apart=True) as f:  # fmt: skip
             self._score(f)
         x, m, s = self.vars("x", "m", "s")
-        e = formulas.exp(x - m)
+        e = weight(x - m)
         self._rows("weigh", [("p", x, True), ("ref", m, False), ("sum", s, False)], {"p": e, "sum": s + e})
         p, d, low, mean, scale = self.vars("p", "d", "low", "mean", "scale")
-        e = formulas.exp(p - low)
+        e = weight(p - low)
         slope = e * (d - mean) * scale
         columns = [("p", p, True), ("d", d, True), ("low", low, False), ("mean", mean, False)]
         self._rows("weigh_back", columns, {"p": e, "d": slope}, f"{kind} %scale")
         old, new = self.vars("old", "new")
         ref = select(new == self.inf(-1), 0.0, new)
-        alpha = formulas.exp(old - ref)
+        alpha = weight(old - ref)
         columns = [("old", old, False), ("new", new, False), ("sum", s, False)]
         self._rows("settle", columns, {"ref": ref, "alpha": alpha, "sum": s * alpha, "old": new})
         columns = [("ref", m, False), ("sum", s, False)]
@@ -182,9 +204,7 @@ class Pass:
         self.f.call("void", f"@{name}", f"i64 {rows}", *(f"ptr {p}" for p in places), *tail)
 
     def fill(self, place: Value, rows: Any, value: str) -> None:
-        f, w = self.f, self.w
-        with f.loop(f.mul(rows, w.block)) as i:
-            f.store(w.kind, value, f.element(w.kind, place, i))
+        self.f.call("void", "@fill", f"ptr {place}", f"i64 {rows}", f"{self.w.kind} {value}")
 
     def zeros(self, mask: Value, zero: Value, buffer: Value) -> tuple[Value, Value, Value]:
         """Return whether there is a mask, and what `score` reads: rows of the mask, or one row of zeros."""
@@ -342,11 +362,8 @@ class Backward(Pass):
         job.free(memory)
 
     def copy(self, source: Value, rows: Value, cols: Value, step: Value, to: Value, to_step: Value) -> None:
-        f, kind = self.f, self.w.kind
-        with f.loop(rows) as r:
-            here, there = f.at(source, f.mul(r, step)), f.at(to, f.mul(r, to_step))
-            with f.loop(cols) as c:
-                f.store(kind, f.load(kind, f.element(kind, here, c)), f.element(kind, there, c))
+        self.f.call("void", "@copy", f"ptr {source}", f"i64 {rows}", f"i64 {cols}", f"i64 {step}", f"ptr {to}",
+                    f"i64 {to_step}")  # fmt: skip
 
     def logs(self, logs: Value, given: Value, place: Value, queries: Value, to: Value, mean: Value) -> None:
         """Bring the logarithms of the sums, and take their own gradient off the mean."""
