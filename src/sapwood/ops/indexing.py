@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -10,11 +11,13 @@ from numpy import ndarray
 
 from .. import dtypes, ops
 from ..errors import ArgumentError, DimError, ShapeError, ValueRangeError
+from ..kernels import gather as kernels
 from ..tensor import Tensor, wrap
 from .declare import Op, composite, op
 from .sizes import one_int
 from .slicing import ALL, select, slice_
 from .views import alias, unsqueeze
+from .warm import serve
 
 Indices = tuple[Any, ...]
 
@@ -94,6 +97,14 @@ def add_at(out: ndarray, indices: Indices, dims: tuple[int, ...], values: ndarra
         return
     flat = full.reshape(count, *shape)
     rows = rows.reshape(-1)
+    if not first and kernels.combines(out.dtype) and out.flags.carray and serve(flat.size):
+        outer, inner = math.prod(shape[:before]), math.prod(shape[before:])
+        target = out.reshape(outer, math.prod(sizes), inner)
+        if np.maximum.reduce(rows.view(np.uint64)) >= target.shape[1]:
+            raise DimError(f"index: an index is out of bounds for the sizes {sizes}; was it changed after its use?")
+        # The values are (count, outer, inner) and the places (outer, rows, inner).
+        kernels.combine("add", target, kernels.along(rows, outer, inner), flat.reshape(count, outer, inner).swapaxes(0, 1))
+        return
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
