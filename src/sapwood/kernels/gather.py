@@ -79,8 +79,11 @@ def combine(
     """
     outer, n, inner = index.shape
     item = out.itemsize
-    whole = index.strides[2] == 0 or inner == 1
-    rows = whole and (other.strides[2] == item or inner == 1) and (inner > 1 or second is not None)
+    rows = index.strides[2] == 0 and other.strides[2] == item and inner > 1
+    if second is not None and not rows:
+        # Columns far apart, or one alone: bring the rows together first.
+        taken = other[:, second]
+        return combine(how, out, index, taken if factors is None else taken * factors[:, None])
     chunks = 1 if outer >= UNITS else max(1, min(-(-UNITS // outer), inner // COLUMNS))
     chunk = -(-inner // chunks)
     chunk = -(-chunk // COLUMNS) * COLUMNS if chunks > 1 else chunk

@@ -180,6 +180,9 @@ class index_backward(Op):
             add_at(out, indices, dims, input)
         return out
 
+    def infer(input, indices, size, dims):
+        explained("index_backward", np.broadcast_to(input.dtype.type(0), size), indices, dims)
+
 
 # -- keys -------------------------------------------------------------------------------------------------------------
 
