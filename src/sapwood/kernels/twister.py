@@ -9,7 +9,9 @@ Reference: Matsumoto and Nishimura, Mersenne twister, ACM TOMACS 8 (1998); the c
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import math
 import struct
 from typing import Any
 
@@ -43,6 +45,7 @@ SIN = (-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1)
 UNIFORM = ("state", "count", "range", "low", "high")
 TOSS = ("state", "count", "limit", "one")
 NORMAL = ("mean", "std")
+LIBRARY = ("mean", "std", "log", "sincos")
 
 
 def _text() -> str:
@@ -59,6 +62,10 @@ def _text() -> str:
             _toss(f, kind)
     with module.function("void", "normal_f32", "ptr %job", "i64 %begin", "i64 %end") as f:
         _normal(f)
+    with module.function("void", "normal_f64", "ptr %job", "i64 %begin", "i64 %end") as f:
+        _normal_by_library(f)
+    with module.function("void", "exchange", "ptr %job", "i64 %begin", "i64 %end") as f:
+        _exchange(f)
     return module.text()
 
 
@@ -247,14 +254,59 @@ def _normal(f: Function) -> None:
                 f.store("float", value, place, tail)
 
 
+def _normal_by_library(f: Function) -> None:
+    """Do the same in double precision with the C library's functions, whose last digits others do not have."""
+    job = Job(f, LIBRARY)
+    out = job.array(0)
+    mean, std = job.word("mean", "double"), job.word("std", "double")
+    log, sincos = (f.v(f"inttoptr i64 {job.word(n)} to ptr") for n in ("log", "sincos"))
+    sin, cos = f.cell("double"), f.cell("double")
+    with f.loop("%end", "%begin") as block, f.loop(8) as i:
+        first = f.element("double", out, f.add(f.mul(block, 16), i))
+        second = f.at(first, 64)
+        u = f.v(f"fsub double 1.0, {f.load('double', first)}")
+        square = f.v(f"fmul double {f.call('double', log, f'double {u}')}, -2.0")
+        radius = f.call("double", "@llvm.sqrt.f64", f"double {square}")
+        angle = f.v(f"fmul double {f.load('double', second)}, {const(2 * math.pi, 'f64').value}")
+        f.call("void", sincos, f"double {angle}", f"ptr {sin.name}", f"ptr {cos.name}")
+        for place, part in ((first, cos), (second, sin)):
+            x = f.v(f"fmul double {radius}, {part.get()}")
+            x = f.call("double", "@llvm.fma.f64", f"double {x}", f"double {std}", f"double {mean}")
+            f.store("double", x, place)
+
+
+def _exchange(f: Function) -> None:
+    """Exchange element i with element targets[i], one after the other."""
+    job = Job(f, ())
+    order, targets = job.array(0), job.array(1)
+    with f.loop("%end", "%begin") as i:
+        here = f.element("i64", order, i)
+        there = f.element("i64", order, f.load("i64", f.element("i64", targets, i)))
+        a, b = f.load("i64", here), f.load("i64", there)
+        f.store("i64", b, here)
+        f.store("i64", a, there)
+
+
+@functools.cache
+def library() -> tuple[int, int] | None:
+    """Return the addresses of the C library's log and sincos, None where it has no sincos."""
+    try:
+        found = ctypes.CDLL("libm.so.6")
+        log, sincos = (ctypes.cast(getattr(found, n), ctypes.c_void_p).value or 0 for n in ("log", "sincos"))
+    except (OSError, AttributeError):
+        return None
+    return log, sincos
+
+
 @functools.cache
 def _kernels() -> dict[str, Any]:
-    names = ["uniform_f32", "uniform_f64", "toss_f32", "toss_f64", "toss_u8", "normal_f32"]
+    names = ["uniform_f32", "uniform_f64", "toss_f32", "toss_f64", "toss_u8", "normal_f32", "normal_f64", "exchange"]
     found = engine.load(_text(), names)
     return {n: direct.make(n, found[n]) for n in names}
 
 
 _UNIFORM, _TOSS, _NORMAL = struct.Struct("5q3d"), struct.Struct("6qd"), struct.Struct("3q2d")
+_LIBRARY, _EXCHANGE = struct.Struct("3q2d2q"), struct.Struct("3q")
 _TOSSES = {"f": "toss_f32", "d": "toss_f64", "?": "toss_u8", "B": "toss_u8", "b": "toss_u8"}
 
 
@@ -281,9 +333,20 @@ def toss(state: int, out: Array, limit: int, one: float = 1.0) -> None:
 
 
 def normal(u: Array, mean: float, std: float) -> None:
-    """Turn a contiguous float32 array of uniforms, a multiple of 16, into normals in place, block by block."""
+    """Turn a contiguous array of uniforms, a multiple of 16, into normals in place, block by block.
+
+    u: float32; float64 where there is a `library`.
+    """
     blocks = u.size // 16
-    _kernels()["normal_f32"](_NORMAL.pack(blocks, 64, 30 * blocks, mean, std), u)
+    if u.itemsize == 4:
+        _kernels()["normal_f32"](_NORMAL.pack(blocks, 64, 30 * blocks, mean, std), u)
+    else:
+        _kernels()["normal_f64"](_LIBRARY.pack(blocks, 64, 500 * blocks, mean, std, *(library() or (0, 0))), u)
 
 
-__all__ = ["normal", "toss", "tossable", "uniform"]
+def exchange(order: Array, targets: Array) -> None:
+    """Exchange element i of `order` with element targets[i], for one i after the other; both contiguous int64."""
+    _kernels()["exchange"](_EXCHANGE.pack(targets.size, targets.size, targets.size), order, targets)
+
+
+__all__ = ["exchange", "library", "normal", "toss", "tossable", "uniform"]

@@ -70,6 +70,8 @@ _ULP24 = np.float32(2.0**-24)
 
 def native(n: int) -> Any:
     """Return the kernels that draw if so many numbers are worth them, else None; the stream is the same."""
+    if n < 256:
+        return None
     from sapwood.ops.warm import serve
 
     if not serve(n):
