@@ -204,6 +204,11 @@ def registers() -> tuple[int, int]:
     return 16, 32 if triple.startswith(("aarch64", "arm64")) else 16
 
 
+def vector_bytes() -> int:
+    """Return the size of the vectors that loops written with vectors should use."""
+    return registers()[0]
+
+
 def cache_folder() -> Path | None:
     """Return the folder of compiled objects, or None if nothing is kept on disk."""
     chosen = os.environ.get("SAPWOOD_CACHE")
@@ -294,4 +299,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "interleave", "load", "registers", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "registers", "vector_bytes", "why_not"]
