@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import engine
-from .scalar import LLVM_TYPES, Scalar, guard, lower, make, var
-from .writer import Function, Module, Value
+from .scalar import FLOATS, LLVM_TYPES, Scalar, guard, lower, make, type_of, var
+from .writer import Cell, Function, Module, Value
 
 STORED = LLVM_TYPES | {"i1": "i8"}
 """LLVM's types in memory: a bool takes a byte."""
@@ -79,7 +79,7 @@ def pointwise_loop(
         return
     define_loop(module, f"{name}.full", sources, roots, params, internal=True)
     define_loop(module, f"{name}.fast", sources, roots, params, condition=condition, internal=True)
-    with module.function("void", name, "i64 %n", "ptr %pointers", "ptr %attrs") as f:
+    with module.function("void", name, "i64 %n", "ptr %pointers", "ptr %attrs", part="vector") as f:
         _guarded(f, name, dtype, [SIZES[r.dtype] for r in roots], operands, mask)
 
 
@@ -117,6 +117,8 @@ def define_loop(
 ) -> None:
     """Define a function with one loop: `(i64 n, ptr pointers, ptr attrs)`.
 
+    The loop computes several vectors at a time, and then one after the other, the last perhaps in part.
+
     Args:
         sources: variables that are loaded; their addresses follow those of the results in `pointers`.
         roots: results, one array each.
@@ -124,51 +126,122 @@ def define_loop(
         condition: take the fast branch of every rare choice, and return as i64 whether this ever held.
     """
     head = ("i64 %n", "ptr %pointers", "ptr %attrs")
-    with module.function("void" if condition is None else "i64", name, *head, internal=internal) as f:
+    wide = any(x.dtype in ("f64", "i64") for x in (*sources, *roots))
+    lanes = engine.vector_bytes() // (8 if wide else 4)
+    together = lanes * engine.interleave()
+    with module.function(
+        "void" if condition is None else "i64", name, *head, internal=internal, part="vector"
+    ) as f:  # fmt: skip
         pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(len(roots) + len(sources))]
+        loop = _Loop(f, sources, roots, pointers, condition, "i64" if wide else "i32")
         for j, (variable, dtype) in enumerate(params):
             given = f.field("double", "%attrs", 8 * j)
-            # Adding -0 is how a register gets another name.
-            f.do(
-                f"{variable} = "
-                + (f"fptrunc double {given} to float" if dtype == "f32" else f"fadd double {given}, -0.0")
-            )
-        places = dict(zip(sources, pointers[len(roots) :]))
-        for source in sources:
+            loop.fixed.append((variable, dtype, f.v(f"fptrunc double {given} to float") if dtype == "f32" else given))
+        for source, place in zip(sources, pointers[len(roots) :]):
             if source.one:
-                load_variable(f, source, places[source])
-        group = module.metadata("distinct !{}")
-        access = f", !llvm.access.group {group}"
-        facts = [f'!{{!"llvm.loop.parallel_accesses", {group}}}']
-        if work(roots) > LIGHT and (condition is not None or guard(roots) is None):
-            # LLVM leaves loops with long bodies alone and interleaves short ones by itself; rare cases can wait.
-            facts.append(f'!{{!"llvm.loop.interleave.count", i32 {engine.interleave()}}}')
-        note = loop_note(module, *map(module.metadata, facts))
-        # An integer, because the vectoriser knows "or" of integers as a reduction.
-        held = f.cell("i64", 0)
-        with f.loop("%n", note=note) as i:
-            for source in sources:
+                loop.fixed.append((source.name, source.dtype, load_element(f, source, place)))
+        done: Value = "0"
+        if condition is not None or guard(roots) is None:
+            # What costs much is not worth the code of several vectors.
+            done = f.v(f"and i64 %n, {-together}")
+            loop.define(done, "0", together, whole=True)
+        loop.define("%n", done, lanes, whole=False)
+        if condition is not None:
+            f.ret("i64", f.v(f"zext i1 {loop.held()} to i64"))
+
+
+class _Loop:
+    """The loops of one function, which differ in the number of elements they compute at a time."""
+
+    def __init__(
+        self,
+        f: Function,
+        sources: Sequence[Source],
+        roots: Sequence[Scalar],
+        pointers: Sequence[Value],
+        condition: Scalar | None,
+        word: str,
+    ) -> None:
+        self.f, self.sources, self.roots, self.condition, self.word = f, sources, roots, condition, word
+        self.outs, self.places = pointers[: len(roots)], dict(zip(sources, pointers[len(roots) :]))
+        self.fixed: list[tuple[str, str, Value]] = []
+        """Variables that are the same for all elements: name, dtype, value."""
+        self._held: list[tuple[Cell, int]] = []
+
+    def define(self, stop: Value, start: Value, lanes: int, *, whole: bool) -> None:
+        """Write a loop over vectors of `lanes` elements; with `whole` there are no parts of vectors."""
+        f, end = self.f, f".{lanes}"
+        for name, dtype, value in self.fixed:
+            kind = type_of(dtype, lanes)
+            one = f.v(f"insertelement {kind} poison, {LLVM_TYPES[dtype]} {value}, i64 0")
+            f.do(f"{name}{end} = shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+        held = f.cell(f"<{lanes} x {self.word}>", "zeroinitializer")
+        self._held.append((held, lanes))
+        with f.loop(stop, start, lanes) as i:
+            mask = "" if whole else self._mask(f.sub(stop, i), lanes)
+            for source in self.sources:
                 if not source.one:
-                    load_variable(f, source, f.element(STORED[source.dtype], places[source], i), access)
-            wanted = [*roots] if condition is None else [*roots, condition]
-            lines, names = lower(wanted, fast=condition is not None)
+                    self._load(source, i, lanes, mask)
+            wanted = [*self.roots] if self.condition is None else [*self.roots, self.condition]
+            fast = self.condition is not None
+            lines, names = lower(wanted, prefix=f"t{lanes}.", fast=fast, lanes=lanes, suffix=end)
             for line in lines:
                 f.do(line)
-            if condition is not None:
-                held.set(f.v(f"or i64 {held.get()}, {f.v(f'zext i1 {names[-1]} to i64')}"))
-            for pointer, root, value in zip(pointers, roots, names):
-                store_element(f, root.dtype, value, pointer, i, access)
-        if condition is not None:
-            f.ret("i64", held.get())
+            if fast:
+                flags = f.v(f"sext <{lanes} x i1> {names[-1]} to {held.kind}")
+                held.set(f.v(f"or {held.kind} {held.get()}, {flags}"))
+            for pointer, root, value in zip(self.outs, self.roots, names):
+                self._store(root.dtype, value, pointer, i, lanes, mask)
+
+    def held(self) -> Value:
+        """Return whether the condition held for any element."""
+        f, result = self.f, "false"
+        for cell, lanes in self._held:
+            flags = f.v(f"icmp ne {cell.kind} {cell.get()}, zeroinitializer")
+            bits = f.v(f"bitcast <{lanes} x i1> {flags} to i{lanes}")
+            result = f.either(result, f.compare("ne", bits, 0, f"i{lanes}"))
+        return result
+
+    def _mask(self, left: Value, lanes: int) -> Value:
+        """Return which lanes have one of the `left` elements."""
+        f, kind = self.f, f"<{lanes} x {self.word}>"
+        few = f.least(left, lanes)
+        number = few if self.word == "i64" else f.v(f"trunc i64 {few} to i32")
+        one = f.v(f"insertelement {kind} poison, {self.word} {number}, i64 0")
+        all_ = f.v(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+        index = ", ".join(f"{self.word} {i}" for i in range(lanes))
+        return f.v(f"icmp slt {kind} <{index}>, {all_}")
+
+    def _load(self, source: Source, i: Value, lanes: int, mask: Value) -> None:
+        f, name, dtype = self.f, f"{source.name}.{lanes}", source.dtype
+        element = STORED[dtype]
+        kind, size = f"<{lanes} x {element}>", SIZES[dtype]
+        place = f.element(element, self.places[source], i)
+        text = f"load {kind}, ptr {place}, align {size}"
+        if mask:
+            what = f"ptr {place}, i32 {size}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
+            text = f"call {kind} @llvm.masked.load.{_suffix(dtype, lanes)}.p0({what})"
+        if dtype == "i1":
+            f.do(f"{name} = icmp ne {kind} {f.v(text)}, zeroinitializer")
+        else:
+            f.do(f"{name} = {text}")
+
+    def _store(self, dtype: str, value: Value, pointer: Value, i: Value, lanes: int, mask: Value) -> None:
+        f, element = self.f, STORED[dtype]
+        kind, size = f"<{lanes} x {element}>", SIZES[dtype]
+        place = f.element(element, pointer, i)
+        if dtype == "i1":
+            value = f.v(f"zext <{lanes} x i1> {value} to {kind}")
+        if mask:
+            what = f"{kind} {value}, ptr {place}, i32 {size}, <{lanes} x i1> {mask}"
+            f.do(f"call void @llvm.masked.store.{_suffix(dtype, lanes)}.p0({what})")
+        else:
+            f.do(f"store {kind} {value}, ptr {place}, align {size}")
 
 
-def load_variable(f: Function, source: Source, address: Value, tail: str = "") -> None:
-    """Load a variable under its own name; a bool from a byte."""
-    if source.dtype == "i1":
-        byte = f.load("i8", address, tail)
-        f.do(f"{source.name} = icmp ne i8 {byte}, 0")
-    else:
-        f.do(f"{source.name} = load {STORED[source.dtype]}, ptr {address}{tail}")
+def _suffix(dtype: str, lanes: int) -> str:
+    """Return how the names of LLVM's functions for arrays in memory end."""
+    return f"v{lanes}{dtype if dtype in FLOATS else f'i{8 * SIZES[dtype]}'}"
 
 
 def load_element(f: Function, source: Source, address: Value) -> Value:
@@ -212,13 +285,6 @@ def store_element(f: Function, dtype: str, value: Value, pointer: Value, index: 
     f.store(kind, value, f.element(kind, pointer, index), tail)
 
 
-def loop_note(module: Module, *facts: str) -> str:
-    """Return the metadata of one loop; it must be distinct from every other loop's."""
-    own = module.metadata("")
-    module.set_metadata(own, f"distinct !{{{', '.join([own, *facts])}}}")
-    return own
-
-
 __all__ = [
     "BLOCK",
     "LIGHT",
@@ -228,7 +294,6 @@ __all__ = [
     "define_loop",
     "inline",
     "load_element",
-    "loop_note",
     "pointwise_loop",
     "scalars_of",
     "trace",
