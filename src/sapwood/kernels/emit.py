@@ -7,7 +7,7 @@ element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import engine
@@ -126,117 +126,132 @@ def define_loop(
         condition: take the fast branch of every rare choice, and return as i64 whether this ever held.
     """
     head = ("i64 %n", "ptr %pointers", "ptr %attrs")
-    wide = any(x.dtype in ("f64", "i64") for x in (*sources, *roots))
-    lanes = engine.vector_bytes() // (8 if wide else 4)
+    word = word_of(x.dtype for x in (*sources, *roots))
+    lanes = engine.vector_bytes() // (8 if word == "i64" else 4)
     together = lanes * engine.interleave()
-    with module.function(
-        "void" if condition is None else "i64", name, *head, internal=internal, part="vector"
-    ) as f:  # fmt: skip
+    fast = condition is not None
+    with module.function("i64" if fast else "void", name, *head, internal=internal, part="vector") as f:
         pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(len(roots) + len(sources))]
-        loop = _Loop(f, sources, roots, pointers, condition, "i64" if wide else "i32")
+        outs, places = pointers[: len(roots)], dict(zip(sources, pointers[len(roots) :]))
+        fixed: list[tuple[str, str, Value]] = []
         for j, (variable, dtype) in enumerate(params):
             given = f.field("double", "%attrs", 8 * j)
-            loop.fixed.append((variable, dtype, f.v(f"fptrunc double {given} to float") if dtype == "f32" else given))
-        for source, place in zip(sources, pointers[len(roots) :]):
-            if source.one:
-                loop.fixed.append((source.name, source.dtype, load_element(f, source, place)))
+            fixed.append((variable, dtype, f.v(f"fptrunc double {given} to float") if dtype == "f32" else given))
+        fixed += [(s.name, s.dtype, load_element(f, s, p)) for s, p in places.items() if s.one]
+        held: list[Cell] = []
+
+        def define(stop: Value, start: Value, lanes: int, *, whole: bool) -> None:
+            names = {name: splat(f, dtype, value, lanes) for name, dtype, value in fixed}
+            held.append(f.cell(f"<{lanes} x {word}>", "zeroinitializer"))
+
+            def take(values: list[Value], mask: Value) -> None:
+                for flag in values:
+                    wide = f.v(f"sext <{lanes} x i1> {flag} to {held[-1].kind}")
+                    held[-1].set(f.v(f"or {held[-1].kind} {held[-1].get()}, {wide}"))
+
+            wanted = [*roots, condition] if condition is not None else roots
+            vector_loop(f, stop, start, lanes, places, wanted, outs, names, take, word=word, whole=whole, fast=fast)
+
         done: Value = "0"
-        if condition is not None or guard(roots) is None:
-            # What costs much is not worth the code of several vectors.
+        if fast or guard(roots) is None:
+            # What is rare and costs much is not worth the code of several vectors.
             done = f.v(f"and i64 %n, {-together}")
-            loop.define(done, "0", together, whole=True)
-        loop.define("%n", done, lanes, whole=False)
-        if condition is not None:
-            f.ret("i64", f.v(f"zext i1 {loop.held()} to i64"))
+            define(done, "0", together, whole=True)
+        define("%n", done, lanes, whole=False)
+        if fast:
+            f.ret("i64", f.v(f"zext i1 {f.either(*(_any(f, cell) for cell in held))} to i64"))
 
 
-class _Loop:
-    """The loops of one function, which differ in the number of elements they compute at a time."""
+def word_of(dtypes: Iterable[str]) -> str:
+    """Return the integer type as large as the largest of the types, one of four bytes at least."""
+    return "i64" if any(d in ("f64", "i64") for d in dtypes) else "i32"
 
-    def __init__(
-        self,
-        f: Function,
-        sources: Sequence[Source],
-        roots: Sequence[Scalar],
-        pointers: Sequence[Value],
-        condition: Scalar | None,
-        word: str,
-    ) -> None:
-        self.f, self.sources, self.roots, self.condition, self.word = f, sources, roots, condition, word
-        self.outs, self.places = pointers[: len(roots)], dict(zip(sources, pointers[len(roots) :]))
-        self.fixed: list[tuple[str, str, Value]] = []
-        """Variables that are the same for all elements: name, dtype, value."""
-        self._held: list[tuple[Cell, int]] = []
 
-    def define(self, stop: Value, start: Value, lanes: int, *, whole: bool) -> None:
-        """Write a loop over vectors of `lanes` elements; with `whole` there are no parts of vectors."""
-        f, end = self.f, f".{lanes}"
-        for name, dtype, value in self.fixed:
-            kind = type_of(dtype, lanes)
-            one = f.v(f"insertelement {kind} poison, {LLVM_TYPES[dtype]} {value}, i64 0")
-            f.do(f"{name}{end} = shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
-        held = f.cell(f"<{lanes} x {self.word}>", "zeroinitializer")
-        self._held.append((held, lanes))
-        with f.loop(stop, start, lanes) as i:
-            mask = "" if whole else self._mask(f.sub(stop, i), lanes)
-            for source in self.sources:
-                if not source.one:
-                    self._load(source, i, lanes, mask)
-            wanted = [*self.roots] if self.condition is None else [*self.roots, self.condition]
-            fast = self.condition is not None
-            lines, names = lower(wanted, prefix=f"t{lanes}.", fast=fast, lanes=lanes, suffix=end)
-            for line in lines:
-                f.do(line)
-            if fast:
-                flags = f.v(f"sext <{lanes} x i1> {names[-1]} to {held.kind}")
-                held.set(f.v(f"or {held.kind} {held.get()}, {flags}"))
-            for pointer, root, value in zip(self.outs, self.roots, names):
-                self._store(root.dtype, value, pointer, i, lanes, mask)
+def splat(f: Function, dtype: str, value: Value, lanes: int) -> Value:
+    """Return a vector of equal elements."""
+    kind = type_of(dtype, lanes)
+    one = f.v(f"insertelement {kind} poison, {LLVM_TYPES[dtype]} {value}, i64 0")
+    return f.v(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
 
-    def held(self) -> Value:
-        """Return whether the condition held for any element."""
-        f, result = self.f, "false"
-        for cell, lanes in self._held:
-            flags = f.v(f"icmp ne {cell.kind} {cell.get()}, zeroinitializer")
-            bits = f.v(f"bitcast <{lanes} x i1> {flags} to i{lanes}")
-            result = f.either(result, f.compare("ne", bits, 0, f"i{lanes}"))
-        return result
 
-    def _mask(self, left: Value, lanes: int) -> Value:
-        """Return which lanes have one of the `left` elements."""
-        f, kind = self.f, f"<{lanes} x {self.word}>"
-        few = f.least(left, lanes)
-        number = few if self.word == "i64" else f.v(f"trunc i64 {few} to i32")
-        one = f.v(f"insertelement {kind} poison, {self.word} {number}, i64 0")
-        all_ = f.v(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
-        index = ", ".join(f"{self.word} {i}" for i in range(lanes))
-        return f.v(f"icmp slt {kind} <{index}>, {all_}")
+def _any(f: Function, cell: Cell) -> Value:
+    """Return whether any element of a vector of integers is not zero."""
+    lanes = cell.kind[1:].split(" ")[0]
+    flags = f.v(f"icmp ne {cell.kind} {cell.get()}, zeroinitializer")
+    return f.compare("ne", f.v(f"bitcast <{lanes} x i1> {flags} to i{lanes}"), 0, f"i{lanes}")
 
-    def _load(self, source: Source, i: Value, lanes: int, mask: Value) -> None:
-        f, name, dtype = self.f, f"{source.name}.{lanes}", source.dtype
-        element = STORED[dtype]
-        kind, size = f"<{lanes} x {element}>", SIZES[dtype]
-        place = f.element(element, self.places[source], i)
-        text = f"load {kind}, ptr {place}, align {size}"
-        if mask:
-            what = f"ptr {place}, i32 {size}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
-            text = f"call {kind} @llvm.masked.load.{_suffix(dtype, lanes)}.p0({what})"
-        if dtype == "i1":
-            f.do(f"{name} = icmp ne {kind} {f.v(text)}, zeroinitializer")
-        else:
-            f.do(f"{name} = {text}")
 
-    def _store(self, dtype: str, value: Value, pointer: Value, i: Value, lanes: int, mask: Value) -> None:
-        f, element = self.f, STORED[dtype]
-        kind, size = f"<{lanes} x {element}>", SIZES[dtype]
-        place = f.element(element, pointer, i)
-        if dtype == "i1":
-            value = f.v(f"zext <{lanes} x i1> {value} to {kind}")
-        if mask:
-            what = f"{kind} {value}, ptr {place}, i32 {size}, <{lanes} x i1> {mask}"
-            f.do(f"call void @llvm.masked.store.{_suffix(dtype, lanes)}.p0({what})")
-        else:
-            f.do(f"store {kind} {value}, ptr {place}, align {size}")
+def vector_loop(
+    f: Function,
+    stop: Value,
+    start: Value,
+    lanes: int,
+    places: Mapping[Source, Value],
+    roots: Sequence[Scalar],
+    outs: Sequence[Value],
+    names: Mapping[str, Value],
+    take: Callable[[list[Value], Value], None],
+    *,
+    word: str,
+    whole: bool,
+    fast: bool = False,
+) -> None:
+    """Write a loop over vectors of `lanes` elements.
+
+    Args:
+        places: where variables come from. Those of which there is one only are in `names`.
+        roots: results that are stored in `outs`, then others.
+        names: vectors that are variables.
+        take: gets the other results, and which elements there are: "" for all.
+        word: integer type of the same size as the largest elements.
+        whole: there are no parts of vectors.
+        fast: see `lower`.
+    """
+    number = f.label("x")
+    with f.loop(stop, start, lanes) as i:
+        mask = "" if whole else _mask(f, f.sub(stop, i), lanes, word)
+        known = dict(names)
+        for source, place in places.items():
+            if not source.one:
+                known[source.name] = _load(f, source.dtype, place, i, lanes, mask)
+        lines, values = lower(roots, prefix=number + ".", fast=fast, lanes=lanes, names=known)
+        for line in lines:
+            f.do(line)
+        for root, pointer, value in zip(roots, outs, values):
+            _store(f, root.dtype, value, pointer, i, lanes, mask)
+        take(values[len(outs) :], mask)
+
+
+def _mask(f: Function, left: Value, lanes: int, word: str) -> Value:
+    """Return which lanes have one of the `left` elements."""
+    kind = f"<{lanes} x {word}>"
+    few = f.least(left, lanes)
+    all_ = splat(f, word, few if word == "i64" else f.v(f"trunc i64 {few} to i32"), lanes)
+    index = ", ".join(f"{word} {i}" for i in range(lanes))
+    return f.v(f"icmp slt {kind} <{index}>, {all_}")
+
+
+def _load(f: Function, dtype: str, place: Value, i: Value, lanes: int, mask: Value) -> Value:
+    element, size = STORED[dtype], SIZES[dtype]
+    kind, address = f"<{lanes} x {element}>", f.element(element, place, i)
+    if mask:
+        what = f"ptr {address}, i32 {size}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
+        found = f.call(kind, f"@llvm.masked.load.{_suffix(dtype, lanes)}.p0", what)
+    else:
+        found = f.load(kind, address, f", align {size}")
+    return f.v(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "i1" else found
+
+
+def _store(f: Function, dtype: str, value: Value, pointer: Value, i: Value, lanes: int, mask: Value) -> None:
+    element, size = STORED[dtype], SIZES[dtype]
+    kind, address = f"<{lanes} x {element}>", f.element(element, pointer, i)
+    if dtype == "i1":
+        value = f.v(f"zext <{lanes} x i1> {value} to {kind}")
+    if mask:
+        what = f"{kind} {value}, ptr {address}, i32 {size}, <{lanes} x i1> {mask}"
+        f.call("void", f"@llvm.masked.store.{_suffix(dtype, lanes)}.p0", what)
+    else:
+        f.store(kind, value, address, f", align {size}")
 
 
 def _suffix(dtype: str, lanes: int) -> str:
@@ -296,6 +311,9 @@ __all__ = [
     "load_element",
     "pointwise_loop",
     "scalars_of",
+    "splat",
     "trace",
+    "vector_loop",
+    "word_of",
     "work",
 ]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
@@ -394,7 +394,12 @@ def guard(roots: Sequence[Scalar]) -> Scalar | None:
 
 
 def lower(
-    roots: Sequence[Scalar], *, prefix: str = "t", fast: bool = False, lanes: int = 0, suffix: str = ""
+    roots: Sequence[Scalar],
+    *,
+    prefix: str = "t",
+    fast: bool = False,
+    lanes: int = 0,
+    names: Mapping[str, str] | None = None,
 ) -> tuple[list[str], list[str]]:
     """Write the expressions as LLVM instructions.
 
@@ -403,32 +408,30 @@ def lower(
         prefix: start of the names given to intermediate values, %t0, %t1 …
         fast: take the second choice of every `rare` without asking.
         lanes: compute on vectors of so many elements, which the variables must be; 0: on single elements.
-        suffix: what is added to the variables' names.
+        names: other names of variables, by their own.
 
     Returns:
         the instructions in order, without indentation, each shared part once; and the operand text of each root.
         Intrinsics need no declaration: LLVM declares them from their names.
     """
-    names: dict[Scalar, str] = {}
+    known: dict[Scalar, str] = {}
     lines: list[str] = []
     for node in _order(roots, fast=fast):
-        if node.value is not None:
-            names[node] = node.value if not lanes else _vector_leaf(node, suffix)
+        if node.op == "var":
+            known[node] = str(node.value) if names is None else names[str(node.value)]
+        elif node.value is not None:
+            known[node] = f"splat ({LLVM_TYPES[node.dtype]} {node.value})" if lanes else node.value
         elif node.op == "rare" and fast:
-            names[node] = names[node.args[2]]
+            known[node] = known[node.args[2]]
         else:
-            names[node] = f"%{prefix}{len(lines)}"
-            lines.append(f"{names[node]} = {_instruction(node, [names[a] for a in node.args], lanes)}")
-    return lines, [names[r] for r in roots]
+            known[node] = f"%{prefix}{len(lines)}"
+            lines.append(f"{known[node]} = {_instruction(node, [known[a] for a in node.args], lanes)}")
+    return lines, [known[r] for r in roots]
 
 
 def type_of(dtype: str, lanes: int) -> str:
     """Return LLVM's name of a vector type, of the plain type for 0 lanes."""
     return f"<{lanes} x {LLVM_TYPES[dtype]}>" if lanes else LLVM_TYPES[dtype]
-
-
-def _vector_leaf(node: Scalar, suffix: str) -> str:
-    return f"{node.value}{suffix}" if node.op == "var" else f"splat ({LLVM_TYPES[node.dtype]} {node.value})"
 
 
 def _order(roots: Iterable[Scalar], *, fast: bool) -> list[Scalar]:
