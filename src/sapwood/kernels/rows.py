@@ -200,7 +200,6 @@ class Writer:
         with f.loop("%end", "%begin") as number:
             part, unit = f.cell("i64", 0), f.cell("i64", number)
             if kernel.partial:
-                # A division costs as much as a short row.
                 with f.unless(f.compare("eq", self.counts["parts"], 1)):
                     part.set(f.urem(number, self.counts["parts"]))
                     unit.set(f.udiv(number, self.counts["parts"]))
@@ -250,8 +249,12 @@ class Writer:
         if not self.kernel.partial:
             return "0", total
         parts = self.counts["parts"]
-        begin = f.udiv(f.mul(part, total), parts)
-        return begin, f.udiv(f.mul(f.add(part, 1), total), parts)
+        begin, end = f.cell("i64", 0), f.cell("i64", total)
+        # A division costs as much as a short row.
+        with f.unless(f.compare("eq", parts, 1)):
+            begin.set(f.udiv(f.mul(part, total), parts))
+            end.set(f.udiv(f.mul(f.add(part, 1), total), parts))
+        return begin.get(), end.get()
 
     def _sweep_row(self, f: Function, s: int, part: Value, number: Value, scratch: list[Value]) -> None:
         sweep = self.kernel.sweeps[s]
