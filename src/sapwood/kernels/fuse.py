@@ -248,7 +248,7 @@ def _compiled(kernels: list[Kernel]) -> dict[str, int]:
     known = _texts.get(key)
     if known is None:
         module = Module()
-        define_common(module, {(n, r.dtype) for k in kernels for s in k.sweeps for n, r, _ in s.reductions})
+        define_common(module)
         names = []
         for i, kernel in enumerate(kernels):
             Writer(kernel, f"k{i}", module).define()
