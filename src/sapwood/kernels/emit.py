@@ -300,6 +300,13 @@ def store_element(f: Function, dtype: str, value: Value, pointer: Value, index: 
     f.store(kind, value, f.element(kind, pointer, index), tail)
 
 
+def loop_note(module: Module, *facts: str) -> str:
+    """Return the metadata of one loop; it must be distinct from every other loop's."""
+    own = module.metadata("")
+    module.set_metadata(own, f"distinct !{{{', '.join([own, *facts])}}}")
+    return own
+
+
 __all__ = [
     "BLOCK",
     "LIGHT",
@@ -309,6 +316,7 @@ __all__ = [
     "define_loop",
     "inline",
     "load_element",
+    "loop_note",
     "pointwise_loop",
     "scalars_of",
     "splat",

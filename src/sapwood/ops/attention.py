@@ -67,6 +67,7 @@ class fused_attention(Fused):
     optional = ("attn_mask",)
     outs = ("output", "logsumexp")
     promote = "given"
+    kernel = "its forward function runs native code of its own"
     function = method = False
     takes_none = True
     grad_fn = "ScaledDotProductFlashAttentionForCpuBackward0"

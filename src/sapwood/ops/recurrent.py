@@ -182,6 +182,7 @@ class lstm_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     grad_fn = "MkldnnRnnLayerBackward0"
     samples = samples(4, 2)
@@ -269,6 +270,7 @@ class gru_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     samples = samples(3, 1)
 
@@ -350,6 +352,7 @@ class rnn_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     samples = lambda rng: [
         (*s, n) for s, n in zip(samples(1, 1)(rng) + samples(1, 1)(rng)[:1], ("tanh", "tanh", "tanh", "relu"))
