@@ -502,7 +502,9 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
         columns = {"w_ih": (features,), "w_hh": (width,)}.get(name, ())
         made.append(np.empty((count * width, *columns), d.dtype) if want else None)
         side = gates.by_input if name.endswith("ih") else gates.by_state
-        parts += [(name, p.first, p.count, p.row) for p in side] if want else []
+        # Two biases that are added up have one gradient.
+        if want and not (name == "b_hh" and made[2] is not None and gates.by_input == gates.by_state):
+            parts += [(name, p.first, p.count, p.row) for p in side]
     dtype = "f64" if d.dtype.itemsize == 8 else "f32"
     order = "reverse" if reverse else "forward"
     plan, sizes = _summed(dtype, width, rows, features, h0.shape[0], order, tuple(parts))
@@ -511,6 +513,8 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
         if type(a) is not np.ndarray or a.dtype is not d.dtype or not a.flags.c_contiguous:
             raise ArgumentError(f"weights: expected C-contiguous arrays of {d.dtype.name}")
     _builtin(8, "sums")(plan, sizes, *given, *[d if m is None else m for m in made])
+    if made[2] is not None and made[3] is not None and gates.by_input == gates.by_state:
+        made[3][...] = made[2]
     return made
 
 
