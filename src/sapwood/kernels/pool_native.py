@@ -19,10 +19,14 @@ _NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 @functools.cache
+def _register() -> int:
+    return engine.registers()[0]
+
+
+@functools.cache
 def kernels(dtype: str) -> dict[str, Any]:
     """Return the functions for a dtype by name, compiled at the first call."""
-    register, _ = engine.registers()
-    kind = tiles.Kind(dtype, register)
+    kind = tiles.Kind(dtype, _register())
     module = Module()
     workspace.define(module)
     tiles.define(module, kind)
@@ -64,7 +68,7 @@ def _windows(name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, 
     out = pool.out_sizes(x.shape[lead:], kernel, stride, padding, dilation, ceil)
     if dtype is None or min(out) < 1:
         return None
-    plan = pool_windows.plan(dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, dilation, None)
+    plan = pool_windows.plan(dtype, _register(), x.shape, lead, out, kernel, stride, padding, dilation, None)
     return kernels(dtype)[name](plan, x)
 
 
@@ -82,14 +86,12 @@ def means(
     if dtype is None:
         return None
     counts = ((1,),) * (pool_windows.SPACE - dims) + _counts(x.shape[lead:], kernel, stride, padding, out, pad, divisor)
-    plan = pool_windows.plan(
-        dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, (1,) * dims, counts
-    )
+    plan = pool_windows.plan(dtype, _register(), x.shape, lead, out, kernel, stride, padding, (1,) * dims, counts)
     found: Array = kernels(dtype)["means"](plan, x)
     return found
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=pool_windows.PLANS)
 def _counts(
     size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None
 ) -> tuple[Sizes, ...]:
