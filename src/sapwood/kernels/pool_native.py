@@ -74,8 +74,8 @@ def _windows(name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, 
 
 def means(
     x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None
-) -> Array | None:
-    """Return the mean of each window, or None if native code does not read such arrays.
+) -> Array:
+    """Return the mean of each window of floats.
 
     Args:
         out: sizes of the result; pad: whether the padding counts; divisor: what to divide by instead.
@@ -84,7 +84,8 @@ def means(
     dtype = _suits(x, dims)
     lead = x.ndim - dims
     if dtype is None:
-        return None
+        y = pool.sums(x, kernel, stride, padding, out)
+        return np.divide(y, divisor or pool.divisors(x.shape[lead:], kernel, stride, padding, out, pad), out=y)
     counts = ((1,),) * (pool_windows.SPACE - dims) + _counts(x.shape[lead:], kernel, stride, padding, out, pad, divisor)
     plan = pool_windows.plan(dtype, _register(), x.shape, lead, out, kernel, stride, padding, (1,) * dims, counts)
     found: Array = kernels(dtype)["means"](plan, x)
@@ -107,14 +108,15 @@ def _counts(
 
 def means_adjoint(
     g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, pad: bool, divisor: int | None
-) -> Array | None:
-    """Return images of `size` in which every window got its share of `g`; None if native code does not read it."""
+) -> Array:
+    """Return images of `size` in which every window got its share of `g`."""
     g, dims = _plain(g), len(kernel)
     dtype = _suits(g, dims)
     lead = g.ndim - dims
     out = g.shape[lead:]
-    if dtype is None or prod(size) >= 1 << 31:
-        return None
+    if dtype is None:
+        count = divisor or pool.divisors(size, kernel, stride, padding, out, pad)
+        return pool.spread((g / count).astype(g.dtype), size, kernel, stride, padding)
     ranges = tuple([
         tuple([(max(i * s - p, 0), min(i * s - p + k, n)) for i in range(m)])
         for n, k, s, p, m in zip(size, kernel, stride, padding, out)
