@@ -122,6 +122,18 @@ def test_threads_do_not_show():
 def test_other_layouts_and_dtypes():
     x = np.random.default_rng(0).integers(-9, 9, (2, 3, 12, 12))
     attrs = (2, 2), (2, 2), (0, 0), (1, 1), False
-    for a in (x, x.astype(np.float32)[:, :, ::-1], np.asfortranarray(x.astype(np.float64))):
+    many = x.astype(np.float32).reshape(1, 1, 1, 1, 1, *x.shape)
+    for a in (x, x.astype(np.float32)[:, :, ::-1], np.asfortranarray(x.astype(np.float64)), many):
         for found, expected in zip(pool_native.largest(a, *attrs), pool.largest(np.ascontiguousarray(a), *attrs)):
             np.testing.assert_array_equal(found, expected)
+
+
+def test_means_of_more_dimensions_than_native_code_knows():
+    x = np.random.default_rng(0).random((1,) * 6 + (3, 6, 6)).astype(np.float32)
+    attrs = (2, 2), (2, 2), (0, 0)
+    expected = pool.sums(x, *attrs, (3, 3)) / 4
+    near(pool_native.means(x, *attrs, (3, 3), True, None), expected, np.float32)
+    near(
+        pool_native.means_adjoint(expected, (6, 6), *attrs, True, None), pool.spread(expected / 4, (6, 6), *attrs),
+        np.float32,
+    )  # fmt: skip

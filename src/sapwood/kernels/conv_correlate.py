@@ -31,6 +31,8 @@ FEW = 4
 """Taps that are not several."""
 WINDOWS = 768
 """Windows from which a block of filters is used often enough; smaller images are joined."""
+PLANS = 128
+"""Plans that are kept for the next call; one has two words per tap and channel."""
 SPREAD = 8
 """Units wanted at least, where the work can be cut up that far."""
 
@@ -77,7 +79,6 @@ def make(
     pad: Sizes,
     source: Sizes,
     x_channel: int,
-    taps_per_filter: int,
     w_row: int,
     w_channel: int,
     shape: Sizes,
@@ -111,10 +112,9 @@ def make(
     chunks = min(row_blocks, -(-SPREAD // max(1, prod(grid) * groups)))
     chunk_rows = -(-row_blocks // chunks) * height
     chunks = -(-rows // chunk_rows)
-    tables: list[int] = []
-    table_at = HEAD_WORDS + PART_WORDS * len(parts)
-    phase_table = table_at
-    tables += tile.phase_words()
+    phase_table = HEAD_WORDS + PART_WORDS * len(parts)
+    tables: list[Any] = [tile.phase_words()]
+    where = phase_table + len(tables[0])
     words: list[int] = []
     packed, at, cost = 0, 0, 0
     for p in parts:
@@ -123,9 +123,9 @@ def make(
         images = np.arange(channels)[:, None] * tile.image
         offsets = (images + tile.taps[at : at + n]).reshape(-1) * kind.item
         weights = (np.arange(channels)[:, None] * w_channel + np.array(p.taps, np.int64)).reshape(-1)
-        where = table_at + len(tables)
-        tables += [*offsets.tolist(), *weights.tolist()]
+        tables += [offsets, weights]
         words += [depth, where, where + depth, packed, p.start, *p.count]
+        where += 2 * depth
         packed += depth * covered
         at += n
         cost += prod(p.count) * depth * rows * groups
@@ -161,10 +161,10 @@ def make(
     head = [values[name] for name in list(HEAD)[: len(values)]]
     lists = [*shape, *[0] * (5 - len(shape)), *block, *grid, *y_step]
     image = tile.words(x_channel, phase_table, size, step, pad, source)
-    return np.array([*head, *lists, *image, *words, *tables], np.int64)
+    return np.concatenate([np.array([*head, *lists, *image, *words], np.int64), *tables])
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=PLANS)
 def forward_plan(
     dtype: str, register: int, heights: tuple[int, ...],
     x: Sizes, w: Sizes, out: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
@@ -188,12 +188,12 @@ def forward_plan(
     return make(
         [part], kind, heights, groups=groups, rows=w[0] // groups, channels=w[1],
         size=(x[0], *four(x[2:], 1)[1:]), step=step, pad=four(padding, 0), source=source, x_channel=x_channel,
-        taps_per_filter=len(taps), w_row=w[1] * len(taps), w_channel=len(taps),
+        w_row=w[1] * len(taps), w_channel=len(taps),
         shape=shape, y_channel=y_channel, y_step=y_step,
     )  # fmt: skip
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=PLANS)
 def adjoint_plan(
     dtype: str, register: int, heights: tuple[int, ...],
     x: Sizes, w: Sizes, size: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
@@ -234,7 +234,7 @@ def adjoint_plan(
     return make(
         parts, kind, heights, groups=groups, rows=channels, channels=w[0] // groups,
         size=(x[0], *four(x[2:], 1)[1:]), step=(1,) * DIMS, pad=tuple(m - v for m, v in zip(most, lowest)),
-        source=source, x_channel=x_channel, taps_per_filter=len(taps), w_row=len(taps), w_channel=channels * len(taps),
+        source=source, x_channel=x_channel, w_row=len(taps), w_channel=channels * len(taps),
         shape=shape, y_channel=y_channel, y_step=tuple([a * b for a, b in zip(steps, step)]),
     )  # fmt: skip
 

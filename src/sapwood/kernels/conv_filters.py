@@ -37,6 +37,9 @@ PARTIAL_BYTES = 32 << 20
 CHUNK = 1024
 """Elements of a unit where parts are added."""
 
+PLANS = 128
+"""Plans that are kept for the next call."""
+
 _LISTS = ("block", "grid", "count")
 HEAD = fields(
     *("units", "parts", "blocks", "chunks", "chunk_rows", "groups", "rows", "channels", "depth", "pitch"),
@@ -50,7 +53,7 @@ HEAD |= {"g_image": HEAD["image"] + 8 * IMAGE_WORDS}
 HEAD_WORDS = HEAD["g_image"] // 8 + IMAGE_WORDS
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=PLANS)
 def plan(
     dtype: str, register: int, block_shape: tuple[int, int],
     x: Sizes, g: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, dilation: Sizes, groups: int,
@@ -89,8 +92,7 @@ def plan(
     out_at = -(-(g_at + (chunk_rows + across) * pitch * kind.item) // 64) * 64
     slot = out_at + across * along * kind.item + 64
     images = np.arange(channels)[:, None] * tile.image
-    offsets = ((images + tile.taps).reshape(-1) * kind.item).tolist()
-    offsets += [offsets[-1]] * (-len(offsets) % along)
+    offsets = np.pad((images + tile.taps).reshape(-1) * kind.item, (0, -depth % along), mode="edge")
     x_channel, x_source = steps_of(x)
     g_channel, g_source = steps_of((*g[:2], *out))
     values = {
@@ -127,7 +129,8 @@ def plan(
         g_channel, phase_table + len(tile.phase_words()), count, ones, zeros, g_source, block, pitch - tile.plane
     )
     g_image[0] = 1
-    return np.array([*head, *lists, *image, *g_image, *offsets, *tile.phase_words(), *zeros], np.int64)
+    words = np.array([*head, *lists, *image, *g_image], np.int64)
+    return np.concatenate([words, offsets, [*tile.phase_words(), *zeros]])
 
 
 X, G, PARTIALS, Y, FLAG = range(5)

@@ -19,7 +19,7 @@ SIDE = 4
 """Vectors added side by side."""
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def plan(batch: int, channels: int, space: int) -> Plan:
     """Return the plan of the sums of (batch, channels, space)."""
     return np.array([batch, channels, space, batch * channels * space // 8 + channels], np.int64)

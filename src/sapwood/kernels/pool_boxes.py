@@ -15,7 +15,7 @@ import numpy as np
 
 from . import workspace
 from .layout import DATA, fields
-from .pool_windows import MAX_NDIM
+from .pool_windows import MAX_NDIM, PLANS
 from .tiles import Kind, Sizes, word
 from .workspace import JOB, OPERANDS
 from .writer import Function, Module, Value
@@ -33,7 +33,7 @@ and divisor: the words where tables of one number per window begin."""
 Range = tuple[int, int]
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def plan(
     shape: Sizes, lead: int, size: Sizes, out: Sizes, ranges: tuple[tuple[Range, ...], ...],
     divisors: tuple[Sizes, ...] | None, item: int,
@@ -71,7 +71,7 @@ def plan(
     return np.array([*head, *lists, *tables], np.int64)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def scatter_plan(shape: Sizes, lead: int, windows: int, add: bool, item: int) -> Plan:
     """Return the plan of putting `windows` elements per plane back into images of the shape."""
     planes, image = prod(shape[:lead]), prod(shape[lead:])

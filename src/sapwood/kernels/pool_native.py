@@ -19,10 +19,14 @@ _NAMES = {np.dtype(np.float32): "f32", np.dtype(np.float64): "f64"}
 
 
 @functools.cache
+def _register() -> int:
+    return engine.registers()[0]
+
+
+@functools.cache
 def kernels(dtype: str) -> dict[str, Any]:
     """Return the functions for a dtype by name, compiled at the first call."""
-    register, _ = engine.registers()
-    kind = tiles.Kind(dtype, register)
+    kind = tiles.Kind(dtype, _register())
     module = Module()
     workspace.define(module)
     tiles.define(module, kind)
@@ -64,14 +68,14 @@ def _windows(name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, 
     out = pool.out_sizes(x.shape[lead:], kernel, stride, padding, dilation, ceil)
     if dtype is None or min(out) < 1:
         return None
-    plan = pool_windows.plan(dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, dilation, None)
+    plan = pool_windows.plan(dtype, _register(), x.shape, lead, out, kernel, stride, padding, dilation, None)
     return kernels(dtype)[name](plan, x)
 
 
 def means(
     x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None
-) -> Array | None:
-    """Return the mean of each window, or None if native code does not read such arrays.
+) -> Array:
+    """Return the mean of each window of floats.
 
     Args:
         out: sizes of the result; pad: whether the padding counts; divisor: what to divide by instead.
@@ -80,16 +84,15 @@ def means(
     dtype = _suits(x, dims)
     lead = x.ndim - dims
     if dtype is None:
-        return None
+        y = pool.sums(x, kernel, stride, padding, out)
+        return np.divide(y, divisor or pool.divisors(x.shape[lead:], kernel, stride, padding, out, pad), out=y)
     counts = ((1,),) * (pool_windows.SPACE - dims) + _counts(x.shape[lead:], kernel, stride, padding, out, pad, divisor)
-    plan = pool_windows.plan(
-        dtype, engine.registers()[0], x.shape, lead, out, kernel, stride, padding, (1,) * dims, counts
-    )
+    plan = pool_windows.plan(dtype, _register(), x.shape, lead, out, kernel, stride, padding, (1,) * dims, counts)
     found: Array = kernels(dtype)["means"](plan, x)
     return found
 
 
-@functools.lru_cache(maxsize=256)
+@functools.lru_cache(maxsize=pool_windows.PLANS)
 def _counts(
     size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None
 ) -> tuple[Sizes, ...]:
@@ -105,14 +108,15 @@ def _counts(
 
 def means_adjoint(
     g: Array, size: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes, pad: bool, divisor: int | None
-) -> Array | None:
-    """Return images of `size` in which every window got its share of `g`; None if native code does not read it."""
+) -> Array:
+    """Return images of `size` in which every window got its share of `g`."""
     g, dims = _plain(g), len(kernel)
     dtype = _suits(g, dims)
     lead = g.ndim - dims
     out = g.shape[lead:]
-    if dtype is None or prod(size) >= 1 << 31:
-        return None
+    if dtype is None:
+        count = divisor or pool.divisors(size, kernel, stride, padding, out, pad)
+        return pool.spread((g / count).astype(g.dtype), size, kernel, stride, padding)
     ranges = tuple([
         tuple([(max(i * s - p, 0), min(i * s - p + k, n)) for i in range(m)])
         for n, k, s, p, m in zip(size, kernel, stride, padding, out)

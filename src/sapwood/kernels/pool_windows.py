@@ -25,6 +25,8 @@ WINDOWS = 512
 """Windows from which a tile's fixed costs are small; smaller images are joined."""
 SPREAD = 8
 """Units wanted at least."""
+PLANS = 128
+"""Plans that are kept for the next call."""
 MAX_NDIM = 8
 SPACE = 3
 """Dimensions that are pooled, at most."""
@@ -43,7 +45,7 @@ of elements (base alone)."""
 LARGEST, PLACES, MEAN = range(3)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=PLANS)
 def plan(
     dtype: str, register: int, shape: Sizes, lead: int, out: Sizes, kernel: Sizes, stride: Sizes, padding: Sizes,
     dilation: Sizes, counts: tuple[Sizes, ...] | None,
@@ -76,22 +78,24 @@ def plan(
         prod(grid), len(taps), HEAD_WORDS, HEAD_WORDS + len(taps), -(-slot // 4096) * 4096 + 2048, strip_at, places_at,
         lead + len(out), prod(count) * kind.item, prod(count) * len(taps) // 4 + prod(whole) // 4,
     ]  # fmt: skip
-    tables: list[int] = [*(tile.taps * kind.item).tolist(), *distances]
+    tables: list[Any] = [tile.taps * kind.item, distances]
     base, first = [0] * DIMS, [0] * DIMS
+    where = HEAD_WORDS + 2 * len(taps)
     # The batch has no table: it adds nothing to the index.
     for i in range(1, DIMS):
-        base[i] = HEAD_WORDS + len(tables)
+        base[i] = where
+        first[i] = where + count[i]
         if counts is None:
-            tables += [(j * step[i] - pad[i]) * inner[i] for j in range(count[i])]
-            first[i] = HEAD_WORDS + len(tables)
-            tables += [-(min(j * step[i] - pad[i], 0) // apart[i]) * apart[i] * inner[i] for j in range(count[i])]
+            corner = np.arange(count[i]) * step[i] - pad[i]
+            tables += [corner * inner[i], -(np.minimum(corner, 0) // apart[i]) * apart[i] * inner[i]]
         else:
-            tables += counts[i - 1]
-    phase_table = HEAD_WORDS + len(tables)
+            tables += [counts[i - 1], np.zeros(count[i], np.int64)]
+        where += 2 * count[i]
+    phase_table = where
     image = tile.words(0, phase_table, whole, step, pad, tuple(steps))
     full = [*shape[:lead], *out]
     lists = [*full, *[0] * (MAX_NDIM - len(full)), *block, *grid, *count, *base, *first]
-    return np.array([*values, *lists, *image, *tables, *tile.phase_words()], np.int64)
+    return np.concatenate([np.array([*values, *lists, *image], np.int64), *tables, tile.phase_words()])
 
 
 X, Y, AT = range(3)

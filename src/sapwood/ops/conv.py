@@ -93,17 +93,19 @@ class convolution(Plain):
             )
             if min(sizes) < 0:
                 raise ShapeError(f"conv_transpose: the output would have sizes {sizes}; lower padding {padding}")
-            work = _work(input.shape, weight.shape)
-            if serve(work) and input.dtype.char in "fd":
-                return native().convolve_transposed(input, weight, bias, sizes, stride, padding, dilation, groups)
-            y = widened(
-                lambda x, w: kernel.convolve_transposed(x, w, sizes, stride, padding, dilation, groups), input, weight
-            )
+            attrs = sizes, stride, padding, dilation, groups
+            image, plain, fast = input.shape, kernel.convolve_transposed, "convolve_transposed"
         else:
+            attrs = stride, padding, dilation, groups
             out = kernel.out_sizes(input.shape[2:], weight.shape[2:], stride, padding, dilation)
-            if serve(_work((input.shape[0], weight.shape[0], *out), weight.shape)) and input.dtype.char in "fd":
-                return native().convolve(input, weight, bias, stride, padding, dilation, groups)
-            y = widened(lambda x, w: kernel.convolve(x, w, stride, padding, dilation, groups), input, weight)
+            image, plain, fast = (input.shape[0], weight.shape[0], *out), kernel.convolve, "convolve"
+        if input.dtype.kind in "fV" and serve(_work(image, weight.shape)):
+            function = getattr(native(), fast)
+            if input.dtype.itemsize > 2:
+                return function(input, weight, bias, *attrs)
+            y = widened(lambda x, w: function(x, w, None, *attrs), input, weight)
+        else:
+            y = widened(lambda x, w: plain(x, w, *attrs), input, weight)
         if bias is not None:
             np.add(y, bias.reshape(-1, *(1,) * len(stride)), out=y)
         return y
@@ -201,11 +203,9 @@ class filter_gradient(Plain):
 
     def forward(input, grad, kernel_size, stride, padding, dilation, groups):
         work = _work(grad.shape, (1, input.shape[1] // groups, *kernel_size))
-        if input.dtype.char in "fd" and grad.dtype is input.dtype and serve(work):
-            return native().filter_gradient(input, grad, kernel_size, stride, padding, dilation, groups)
-        return widened(
-            lambda x, g: kernel.filter_gradient(x, g, kernel_size, stride, padding, dilation, groups), input, grad
-        )
+        able = input.dtype.kind in "fV" and serve(work)
+        function = native().filter_gradient if able else kernel.filter_gradient
+        return widened(lambda x, g: function(x, g, kernel_size, stride, padding, dilation, groups), input, grad)
 
     def vjp_input(g, grad, input_shape, stride, padding, dilation, groups):
         rest = tuple(
@@ -238,8 +238,8 @@ class bias_gradient(Plain):
     takes_out = False
 
     def forward(grad, weight):
-        if grad.dtype.char in "fd" and serve(grad.size // 16):
-            return native().bias_gradient(grad)
+        if grad.dtype.kind in "fV" and serve(grad.size // 16):
+            return widened(native().bias_gradient, grad)
         return widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
 
     vjp_grad = lambda g, grad_shape: ops.expand(ops.reshape(g, (1, -1, *(1,) * (len(grad_shape) - 2))), grad_shape)

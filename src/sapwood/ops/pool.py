@@ -25,7 +25,7 @@ def native() -> Any:
 
 def serves(a: Any) -> bool:
     """Return whether native code pools such an array."""
-    return a.dtype.char in "fd" and serve(a.size)
+    return a.dtype.kind in "fV" and serve(a.size)
 
 
 def check_image(name: str, a: Any, dims: int) -> None:
@@ -66,12 +66,11 @@ class max_pool_with_indices(Plain):
     grad_fn = "MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else MaxPool3DWithIndicesBackward0"
 
     def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
+        largest = native().largest if serves(input) else kernel.largest
         if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-            best, at = kernel.largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
+            best, at = largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
             return best.astype(input.dtype), at
-        if serves(input):
-            return native().largest(input, kernel_size, stride, padding, dilation, ceil_mode)
-        return kernel.largest(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return largest(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def vjp_input(g, input, result1, kernel_size, stride, dilation):
         apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size))
@@ -94,9 +93,8 @@ class max_of_windows(Plain):
     dtypes = "if"
 
     def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
-        if serves(input):
-            return native().largest_only(input, kernel_size, stride, padding, dilation, ceil_mode)
-        return widened(lambda x: kernel.largest_only(x, kernel_size, stride, padding, dilation, ceil_mode), input)
+        largest = native().largest_only if serves(input) else kernel.largest_only
+        return widened(lambda x: largest(x, kernel_size, stride, padding, dilation, ceil_mode), input)
 
     samples = lambda rng: [(rng.standard_normal((3, 4, 5)), (2, 2), (1, 2), (1, 0), (1, 2), True)]
 
@@ -117,9 +115,8 @@ class scatter_image(Plain):
     linear = True
 
     def forward(input, indices, like, size, add):
-        if serves(input):
-            return native().scatter(input, indices, size, add)
-        return widened(lambda g: kernel.scatter(g, indices, size, add), input)
+        scatter = native().scatter if serves(input) else kernel.scatter
+        return widened(lambda g: scatter(g, indices, size, add), input)
 
     vjp_input = lambda g, indices, size: ops.gather_image(g, indices, len(size))
     vjp_like = zero
@@ -159,9 +156,8 @@ class avg_pool(Plain):
         out = kernel.out_sizes(size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
         _fit("avg_pool", input, out, kernel_size)
         if serves(input):
-            y = native().means(input, kernel_size, stride, padding, out, count_include_pad, divisor_override)
-            if y is not None:
-                return y
+            attrs = kernel_size, stride, padding, out, count_include_pad, divisor_override
+            return widened(lambda x: native().means(x, *attrs), input)
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
 
         def means(x):
@@ -197,10 +193,9 @@ class avg_pool_gradient(Plain):
     def forward(grad, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         size = input.shape[-len(kernel_size) :]
         out = grad.shape[-len(size) :]
-        if serves(input) and grad.dtype.char in "fd":
-            y = native().means_adjoint(grad, size, kernel_size, stride, padding, count_include_pad, divisor_override)
-            if y is not None:
-                return y
+        if serves(grad):
+            attrs = size, kernel_size, stride, padding, count_include_pad, divisor_override
+            return widened(lambda g: native().means_adjoint(g, *attrs), grad)
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
         spread = lambda g: kernel.spread((g / count).astype(g.dtype), size, kernel_size, stride, padding)
         return widened(spread, grad)
