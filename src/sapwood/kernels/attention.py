@@ -192,7 +192,9 @@ _BACKWARD = struct.Struct("11qd29q")
 def _rows(*arrays: Array) -> list[Array]:
     """Return arrays whose last dimension is without gaps."""
     return [
-        x if x.strides[-1] == x.itemsize and x.flags.aligned or x.shape[-1] == 1 and x.flags.aligned else x.copy("C")
+        x
+        if (x.strides[-1] == x.itemsize and x.flags.aligned) or (x.shape[-1] == 1 and x.flags.aligned)
+        else x.copy("C")
         for x in arrays
     ]
 
