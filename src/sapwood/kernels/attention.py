@@ -90,7 +90,7 @@ def _parts(query: Array, key: Array) -> Iterator[tuple[int, slice, slice, slice]
     """Yield example, heads, their heads of key and value, and queries of one block after the other."""
     n, h, length, _ = query.shape
     times = h // key.shape[1]
-    queries = min(length, QUERIES)
+    queries = max(1, min(length, QUERIES, SCORES // (key.shape[2] * times)))
     heads = max(1, SCORES // (queries * key.shape[2] * times))
     for i in range(n):
         for a in range(0, key.shape[1], heads):
@@ -192,7 +192,9 @@ _BACKWARD = struct.Struct("11qd29q")
 def _rows(*arrays: Array) -> list[Array]:
     """Return arrays whose last dimension is without gaps."""
     return [
-        x if x.strides[-1] == x.itemsize and x.flags.aligned or x.shape[-1] == 1 and x.flags.aligned else x.copy("C")
+        x
+        if (x.strides[-1] == x.itemsize and x.flags.aligned) or (x.shape[-1] == 1 and x.flags.aligned)
+        else x.copy("C")
         for x in arrays
     ]
 

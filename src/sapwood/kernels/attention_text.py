@@ -300,7 +300,9 @@ class Backward(Pass):
         lanes = w.tiles.lanes
         wide, value_wide = (f.mul(f.udiv(f.add(n[s], lanes - 1), lanes), lanes) for s in ("size", "value_size"))
         step, value_step = (f.mul(x, w.item) for x in (wide, value_wide))
-        each = f.mul(f.udiv(f.add(f.udiv(f.add(n["keys"], f.sub(n["segments"], 1)), n["segments"]), KEYS - 1), KEYS), KEYS)
+        each = f.mul(
+            f.udiv(f.add(f.udiv(f.add(n["keys"], f.sub(n["segments"], 1)), n["segments"]), KEYS - 1), KEYS), KEYS
+        )
         kept = f.least(each, n["keys"])
         # Rows of `block` elements; sums over keys have rows of `wide` ones.
         ratio, value_ratio = (f.udiv(f.add(x, w.block - 1), w.block) for x in (wide, value_wide))

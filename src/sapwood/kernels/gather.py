@@ -83,7 +83,8 @@ def combine(
     if second is not None and not rows:
         # Columns far apart, or one alone: bring the rows together first.
         taken = other[:, second]
-        return combine(how, out, index, taken if factors is None else taken * factors[:, None])
+        combine(how, out, index, taken if factors is None else taken * factors[:, None])
+        return
     chunks = 1 if outer >= UNITS else max(1, min(-(-UNITS // outer), inner // COLUMNS))
     chunk = -(-inner // chunks)
     chunk = -(-chunk // COLUMNS) * COLUMNS if chunks > 1 else chunk

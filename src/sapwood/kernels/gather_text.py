@@ -103,7 +103,8 @@ def _scatter_rows(f: Function, how: str, dtype: str) -> None:
                 a = factor.get()
                 with f.loop(width, note=note) as j:
                     x = f.load(kind, f.element(kind, place, j), tail)
-                    y = f.v(f"{'fmul' if dtype in FLOATS else 'mul'} {kind} {a}, {f.load(kind, f.element(kind, here, j), tail)}")
+                    y = f.load(kind, f.element(kind, here, j), tail)
+                    y = f.v(f"{'fmul' if dtype in FLOATS else 'mul'} {kind} {a}, {y}")
                     f.store(kind, _combined(f, how, dtype, x, y), f.element(kind, place, j), tail)
             with f.unless(weighed):
                 with f.loop(width, note=note) as j:

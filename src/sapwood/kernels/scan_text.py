@@ -22,8 +22,9 @@ COLUMNS = 256
 
 
 def text(how: str, dtype: str) -> str:
-    """Return `rows`, `line` (one at a time) and `columns` for "add", "multiply", "maximum" or "minimum" of f32, f64 or i64.
+    """Return `rows`, `line` (one at a time) and `columns` for "add", "multiply", "maximum" or "minimum".
 
+    The types are f32, f64 and i64.
     Sums and products of float32 run in double precision and are rounded at each step. Extremes also give positions,
     the last of equals.
     """

@@ -15,7 +15,6 @@ import math
 import struct
 from typing import Any
 
-import numpy as np
 from numpy import ndarray
 
 from . import direct, engine

@@ -111,7 +111,8 @@ def add_at(out: ndarray, indices: Indices, dims: tuple[int, ...], values: ndarra
         outer, inner = math.prod(shape[:before]), math.prod(shape[before:])
         target = out.reshape(outer, math.prod(sizes), inner)
         # The values are (count, outer, inner) and the places (outer, rows, inner).
-        kernels.combine("add", target, kernels.along(rows, outer, inner), flat.reshape(count, outer, inner).swapaxes(0, 1))
+        given = flat.reshape(count, outer, inner).swapaxes(0, 1)
+        kernels.combine("add", target, kernels.along(rows, outer, inner), given)
         return
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]

@@ -326,7 +326,7 @@ def dropout_noise_(out: A, p: float, *, generator: Generator | None = None) -> A
     if not 0.0 <= p <= 1.0:
         raise ValueRangeError(f"dropout: p must lie in [0, 1], got {p}")
     single = np.float64 if out.dtype == np.float64 else np.float32
-    one = (single(1) / single(1.0 - p)).astype(out.dtype) if 0.0 < p < 1.0 else 1.0
+    one: Any = (single(1) / single(1.0 - p)).astype(out.dtype) if 0.0 < p < 1.0 else 1.0
     if out.size and _plain(out) and _toss(generator or default_generator, out, 1.0 - p, float(one)):
         return out
     bernoulli_(out, 1.0 - p, generator=generator)

@@ -92,7 +92,10 @@ class Generator:
         [2357136044, 2546248239]
     """
 
-    __slots__ = ("__weakref__", "_address", "_bits", "_device", "_fresh", "_seed", "_stale", "float_normal", "lock", "normal")
+    __slots__ = (
+        *("__weakref__", "_address", "_bits", "_device", "_fresh", "_seed", "_stale"),
+        *("float_normal", "lock", "normal"),
+    )
 
     def __init__(self, device: Any = "cpu") -> None:
         if str(device).partition(":")[0] != "cpu":
