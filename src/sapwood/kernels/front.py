@@ -56,7 +56,7 @@ def define(module: Module) -> None:
     with module.function("ptr", "into", "ptr %env", "ptr %job", "ptr %object", "ptr %like", "ptr %descr", "i64 %bytes",
                          apart=True) as f:  # fmt: skip
         _into(f)
-    with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
+    with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names", part="vector") as f:
         _front(f)
 
 

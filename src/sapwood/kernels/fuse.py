@@ -30,7 +30,7 @@ from . import (
 )
 from .emit import SIZES
 from .layout import ENV
-from .loops import Kernel
+from .loops import Kernel, kernel_of
 from .partition import leaves_of, partition, topological
 from .plan import MADE, MAX_ARRAYS, PLAN, RECORD
 from .rows import Writer, define_common
@@ -244,7 +244,7 @@ _texts: dict[tuple[Any, ...], tuple[list[Kernel], dict[str, int]]] = {}
 
 def _compiled(kernels: list[Kernel]) -> dict[str, int]:
     """Return the addresses of the kernels' functions, k0.run, k0.finish, k1.run …"""
-    key = tuple(k.structure() for k in kernels)
+    key = tuple([k.structure for k in kernels])
     known = _texts.get(key)
     if known is None:
         module = Module()
@@ -295,7 +295,7 @@ class _Plan:
             step = self.strides[x].get(inner) if inner is not None else None
             if step is not None and step != SIZES[x.kind]:
                 self._copy(x, inner)
-        kernel = Kernel(group, known, inner)
+        kernel = kernel_of(group, known, inner)
         return kernel, geometry.measure(kernel, order, self.strides)
 
     def _copy(self, x: Symbol, inner: Axis | None) -> None:
@@ -336,7 +336,7 @@ class _Plan:
                 "run": found[f"k{i}.run"],
                 "geometry": address(size.words),
                 "params": address(kernel.numbers, ctypes.c_double),
-                "cost": kernel.cost() * size.elements // 1000,
+                "cost": kernel.cost * size.elements // 1000,
                 "operands": address(operands),
                 "count": len(operands),
                 "partial_bytes": 8 * columns * size.units * reductions if kernel.partial else 0,
