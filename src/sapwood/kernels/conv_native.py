@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from . import conv, conv_correlate, conv_filters, conv_sums, engine, products, tiles, workspace
+from . import conv, conv_correlate, conv_filters, conv_plan, conv_sums, engine, products, tiles, workspace
 from .conv import Sizes, out_sizes
 from .writer import Module
 
@@ -69,9 +69,7 @@ def convolve(
         y = conv.convolve(x, w, stride, padding, dilation, groups)
         return y if bias is None else np.add(y, bias.reshape(-1, *(1,) * len(out)), out=y)
     k = kernels(name)
-    plan = conv_correlate.forward_plan(
-        name, k.register, k.heights, x.shape, w.shape, out, stride, padding, dilation, groups
-    )
+    plan = conv_plan.forward_plan(name, k.register, k.heights, x.shape, w.shape, out, stride, padding, dilation, groups)
     found: Array = k.correlate(plan, x, w, bias)
     return found
 
@@ -87,7 +85,7 @@ def convolve_transposed(
         y = conv.convolve_transposed(x, w, size, stride, padding, dilation, groups)
         return y if bias is None else np.add(y, bias.reshape(-1, *(1,) * len(size)), out=y)
     k = kernels(name)
-    plan = conv_correlate.adjoint_plan(
+    plan = conv_plan.adjoint_plan(
         name, k.register, k.heights, x.shape, w.shape, size, stride, padding, dilation, groups
     )
     found: Array = k.correlate(plan, x, w, bias)

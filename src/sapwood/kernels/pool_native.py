@@ -72,9 +72,7 @@ def _windows(name: str, x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, 
     return kernels(dtype)[name](plan, x)
 
 
-def means(
-    x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None
-) -> Array:
+def means(x: Array, kernel: Sizes, stride: Sizes, padding: Sizes, out: Sizes, pad: bool, divisor: int | None) -> Array:
     """Return the mean of each window of floats.
 
     Args:
