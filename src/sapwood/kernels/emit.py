@@ -126,7 +126,7 @@ def define_loop(
         condition: take the fast branch of every rare choice, and return as i64 whether this ever held.
     """
     head = ("i64 %n", "ptr %pointers", "ptr %attrs")
-    word = word_of(x.dtype for x in (*sources, *roots))
+    word = word_of([*(s.dtype for s in sources), *(r.dtype for r in roots)])
     lanes = engine.vector_bytes() // (8 if word == "i64" else 4)
     together = lanes * engine.interleave()
     fast = condition is not None

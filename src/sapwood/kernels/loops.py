@@ -325,13 +325,14 @@ def kernel_of(group: Group, known: set[int], inner_axis: Axis | None) -> Kernel:
         kernel = Kernel(group, known, inner_axis)
         if len(_kernels) >= KNOWN:
             _kernels.clear()
-        lists = kernel.operands, kernel.outputs, kernel.parameters
-        found = _kernels[tuple(key)] = (kernel, *[[place[id(n)] for n in one] for one in lists])
+        a, b, c = ([place[id(n)] for n in one] for one in (kernel.operands, kernel.outputs, kernel.parameters))
+        _kernels[tuple(key)] = kernel, a, b, c
         return kernel
     first, operands, outputs, numbers = found
     kernel = copy(first)
     kernel.group = group
-    kernel.operands, kernel.outputs, kernel.parameters = ([order[i] for i in one] for one in (operands, outputs, numbers))
+    kernel.operands, kernel.outputs = [order[i] for i in operands], [order[i] for i in outputs]
+    kernel.parameters = [order[i] for i in numbers]
     kernel.numbers = [float(n.what) for n in kernel.parameters]
     return kernel
 

@@ -11,7 +11,7 @@ from . import reducing
 from .emit import SIZES, STORED, Source, define_loop, inline, load_element, splat, store_element, vector_loop, word_of
 from .layout import ENV, fields
 from .loops import Kernel, Stage, variables
-from .scalar import Scalar, const, convert, var
+from .scalar import const, convert, var
 from .writer import Cell, Function, Module, Operand, Value
 
 BLOCK = 1024
@@ -383,7 +383,9 @@ class Writer:
 
 def define_common(module: Module) -> None:
     """Define what the kernels of one module share: `offset`."""
-    with module.function("i64", "offset", "i64 %dims", "ptr %sizes", "ptr %strides", "i64 %index", internal=True, part="control") as f:
+    with module.function(
+        "i64", "offset", "i64 %dims", "ptr %sizes", "ptr %strides", "i64 %index", internal=True, part="control"
+    ) as f:
         with f.when(f.compare("eq", "%dims", 1)):
             f.ret("i64", f.mul("%index", f.load("i64", "%strides")))
         left, sum_ = f.cell("i64", "%index"), f.cell("i64", 0)
