@@ -182,6 +182,9 @@ _LAZY_NAMES = {"load": "serialization", "save": "serialization", "fuse": "fusing
     ),
     "deterministic",
 )
+_LAZY_NAMES |= dict.fromkeys(
+    ("get_num_interop_threads", "get_num_threads", "set_num_interop_threads", "set_num_threads"), "kernels.threads"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -98,7 +98,9 @@ def runtime() -> dict[str, int]:
     broadcast.define(module)
     plan.define(module)
     multi.define(module)
-    return engine.load(module.text(), ["front", "run_plan", "run_update", "run_count", *memory.NAMES, "launch"], level=1)
+    return engine.load(
+        module.text(), ["front", "run_plan", "run_update", "run_count", *memory.NAMES, "launch"], level=1
+    )
 
 
 @functools.cache

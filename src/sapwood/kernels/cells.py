@@ -34,7 +34,9 @@ MAX_ARRAYS = 16
 MAX_OPERANDS = 20
 
 TABLE = fields("env", "launch", "arrays")
-PLAN = fields("steps", "rows", "width", "row", "backwards", "before", "double", "cost", "operands", "products", "packed", "loop")
+PLAN = fields(
+    "steps", "rows", "width", "row", "backwards", "before", "double", "cost", "operands", "products", "packed", "loop"
+)
 """A sweep over all steps; then come its products, the operands of its loop, and the steps' offsets and rows."""
 PRODUCT = fields(
     "a", "a_row", "a_state", "a_plane", "a_start", "c", "c_row", "c_state", "c_plane", "c_start",
@@ -494,7 +496,7 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
 
     All arrays are C-contiguous and of one dtype, float32 or float64.
     """
-    planes, rows, width = d.shape
+    _, rows, width = d.shape
     gates, features = GATES[mode], input.shape[1]
     count = sum(p.count for p in gates.by_input)
     parts, made = [], []

@@ -45,7 +45,7 @@ def define(module: Module, dtype: str) -> None:
 
 
 def _tile(f: Function, dtype: str, rows: int, across: str) -> None:
-    """Store in a tile of c the product of `rows` rows of a, each `depth` long, and a panel, added to a tile of begin."""
+    """Store in a tile of c a tile of begin plus the product of `rows` rows of a, `depth` long, and a panel."""
     kind, item = KINDS[dtype]
     width = lanes(dtype)
     vector, name = f"<{width} x {kind}>", f"@llvm.fma.v{width}{dtype}"
@@ -63,9 +63,7 @@ def _tile(f: Function, dtype: str, rows: int, across: str) -> None:
         for start in starts:
             one = f.load(kind, f.at(start, f.mul(k, "%a.row" if across else item)))
             first = f.v(f"insertelement {vector} poison, {kind} {one}, i64 0")
-            spread.append(
-                f.v(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer")
-            )
+            spread.append(f.v(f"shufflevector {vector} {first}, {vector} poison, <{width} x i32> zeroinitializer"))
         for total, r, v in sums:
             operands = ", ".join(f"{vector} {x}" for x in (spread[r], weights[v], total.get()))
             total.set(f.v(f"call {vector} {name}({operands})"))
@@ -74,7 +72,7 @@ def _tile(f: Function, dtype: str, rows: int, across: str) -> None:
 
 
 def _product(f: Function, dtype: str, across: str) -> None:
-    """Store begin + a · b in `rows` rows of c; b is packed, and begin may be c. Across, the rows of a are its columns."""
+    """Store begin + a · b in `rows` rows of c; b is packed, begin may be c. Across, a is transposed."""
     kind, item = KINDS[dtype]
     wide = columns(dtype)
     tallest = _rows()[0]

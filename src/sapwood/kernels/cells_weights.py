@@ -112,7 +112,13 @@ def _weights(f: Function, dtype: str) -> None:
 
 @functools.lru_cache(512)
 def planned(
-    dtype: str, width: int, rows: int, features: int, batch: int, order: str, parts: tuple[tuple[str, int, int, int], ...]
+    dtype: str,
+    width: int,
+    rows: int,
+    features: int,
+    batch: int,
+    order: str,
+    parts: tuple[tuple[str, int, int, int], ...],
 ) -> tuple[Any, int, int]:
     """Return the plan as an array, its units, and its cost in nanoseconds.
 

@@ -12,6 +12,7 @@ import ctypes.util
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 from ..errors import ValueRangeError
 from .layout import ENV, JOB
@@ -25,6 +26,7 @@ RELEASE = 20_000
 _count = ctypes.c_int64(0)
 """The number of threads; native code reads it at every call. 0: not asked for yet."""
 _library: list[ctypes.CDLL | None] = []
+_interop: list[int] = []
 
 
 def available_cores() -> int:
@@ -50,14 +52,60 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(n: int) -> None:
-    """Let native loops use up to `n` threads.
+    """Let native loops and NumPy's matrix products use up to `n` threads.
 
     Raises:
-        ValueRangeError: `n` is not a positive integer.
+        ValueRangeError: `n` is not a positive int.
     """
+    _count.value = _positive("set_num_threads", n)
+    for function in _blas():
+        function(n)
+
+
+def get_num_interop_threads() -> int:
+    """Return how many ops may run at a time; here they run one after the other, so it is what was set."""
+    return _interop[0] if _interop else available_cores()
+
+
+def set_num_interop_threads(n: int) -> None:
+    """Accept the number of ops that may run at a time, once.
+
+    Raises:
+        ValueRangeError: `n` is not a positive int, or the number was set before.
+    """
+    _positive("set_num_interop_threads", n)
+    if _interop:
+        raise ValueRangeError(f"set_num_interop_threads: it can be set once, and it was set to {_interop[0]}")
+    _interop.append(n)
+
+
+def _positive(op: str, n: Any) -> int:
     if type(n) is not int or n < 1:
-        raise ValueRangeError(f"set_num_threads: expected a positive int, got {n!r}")
-    _count.value = n
+        raise ValueRangeError(f"{op}: expected a positive int, got {n!r}")
+    return n
+
+
+def _blas() -> tuple[Any, ...]:
+    """Return the functions that set the threads of the BLAS libraries NumPy and SciPy brought along."""
+    found = []
+    for folder in {Path(p) for p in sys.path if p.endswith("site-packages")}:
+        for path in sorted(folder.glob("*.libs/*openblas*")):
+            # Only what is loaded already: opening another library would start threads of its own.
+            mode = getattr(os, "RTLD_NOLOAD", None)
+            if mode is None:
+                continue
+            try:
+                library = ctypes.CDLL(str(path), mode=mode | os.RTLD_NOW)
+            except OSError:
+                continue
+            prefixes, suffixes = ("scipy_", ""), ("64_", "_64", "_", "")
+            names = [f"{p}openblas_set_num_threads{s}" for p in prefixes for s in suffixes]
+            name = next((n for n in names if hasattr(library, n)), None)
+            if name is not None:
+                function = getattr(library, name)
+                function.argtypes, function.restype = [ctypes.c_int], None
+                found.append(function)
+    return tuple(found)
 
 
 def _after_fork() -> None:
@@ -154,4 +202,14 @@ def _launch(f: Function, env: Value, job: Value) -> None:
         f.call("void", f.field("ptr", env, ENV["restore_thread"]), f"ptr {saved}")
 
 
-__all__ = ["addresses", "available_cores", "count_address", "define", "get_num_threads", "library", "set_num_threads"]
+__all__ = [
+    "addresses",
+    "available_cores",
+    "count_address",
+    "define",
+    "get_num_interop_threads",
+    "get_num_threads",
+    "library",
+    "set_num_interop_threads",
+    "set_num_threads",
+]

@@ -84,7 +84,7 @@ def from_planes(d: Any, needs: Any, x: Any, past: Any) -> Any:
         x: (S, I), the input.
         past: (S, H), the states before each step.
     """
-    parts, rows, size = d.shape
+    parts, _, size = d.shape
     weights = [
         ops.reshape(ops.matmul(ops.transpose(d, 1, 2), y), (parts * size, y.shape[-1])) if wanted else None
         for wanted, y in zip(needs, (x, past))
@@ -137,8 +137,7 @@ def summed_up(
         return [None] * 4
     if lengths[0] != lengths[-1]:
         h0, out = before(out, h0, lengths, reverse), out[:0]
-    found = cells.weights(mode, d, *map(np.ascontiguousarray, (input, h0, out)), reverse, needs)
-    return found
+    return cells.weights(mode, d, *map(np.ascontiguousarray, (input, h0, out)), reverse, needs)
 
 
 def by_input(d: Any, w_ih: Any) -> Any:
@@ -275,7 +274,7 @@ class gru_layer(Fused):
     samples = samples(3, 1)
 
     def formula(input, h0, w_ih, w_hh, b_ih, b_hh, lengths, reverse):
-        inputs, at, size = planes(input, w_ih, b_ih, 3), places(lengths), h0.shape[1]
+        inputs, at = planes(input, w_ih, b_ih, 3), places(lengths)
         outs, gates = {}, {}
 
         def step(t, state):

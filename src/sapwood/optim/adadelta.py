@@ -77,7 +77,7 @@ class Adadelta(Elementwise):
         return -number(group["lr"]), rho, 1 - rho, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, rho, new, eps = c
         a, d = scratch
         v, u = slots

@@ -88,7 +88,7 @@ class Adagrad(Elementwise):
         return -number(group["lr"]) / (1 + (t - 1) * number(group["lr_decay"])), number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, eps = c
         a, b = scratch
         (total,) = slots

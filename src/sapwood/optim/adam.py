@@ -91,7 +91,7 @@ class Adam(Elementwise):
         return step, 1 - beta1, beta2, 1 - beta2, (1 - beta2**t) ** 0.5, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, new1, beta2, new2, root, eps = c
         a, b = scratch
         m, v = slots[0], slots[1]

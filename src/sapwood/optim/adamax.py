@@ -73,7 +73,7 @@ class Adamax(Elementwise):
         return step, 1 - beta1, beta2, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, new, beta2, eps = c
         (a,) = scratch
         m, u = slots

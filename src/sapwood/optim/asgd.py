@@ -85,7 +85,7 @@ class ASGD(Elementwise):
         return c
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, mu, shrink = c
         (a,) = scratch
         (average,) = slots

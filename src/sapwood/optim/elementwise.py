@@ -80,7 +80,7 @@ class Elementwise(Optimizer):
         return number(group["weight_decay"]), 1.0
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         """Change p and the slots in place; with NumPy's elementwise functions alone, which kernels can follow."""
         raise NotImplementedError
 

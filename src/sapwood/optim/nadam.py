@@ -96,7 +96,7 @@ class NAdam(Elementwise):
         return by_gradient, by_momentum, 1 - beta1, beta2, 1 - beta2, 1 - beta2**t, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         by_gradient, by_momentum, new1, beta2, new2, correction, eps = c
         a, b = scratch
         m, v = slots

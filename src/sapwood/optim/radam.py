@@ -89,7 +89,7 @@ class RAdam(Elementwise):
         return number(group["lr"]), 1 - beta1**t, root, rect, 1 - beta1, beta2, 1 - beta2, number(group["eps"])
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         lr, correction1, root, rect, new1, beta2, new2, eps = c
         a, b = scratch
         m, v = slots

@@ -80,7 +80,7 @@ class RMSprop(Elementwise):
         return -number(group["lr"]), alpha, 1 - alpha, eps, momentum if momentum > 0 else None, centered
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, alpha, new, eps, momentum, centered = c
         a, b = scratch
         v = slots[0]

@@ -77,7 +77,7 @@ class Rprop(Elementwise):
         return tuple(map(number, (*group["etas"], *group["step_sizes"])))
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         shrink, grow, smallest, largest = c
         (a,) = scratch
         prev, size = slots

@@ -79,7 +79,7 @@ class SGD(Elementwise):
         return -number(group["lr"]), momentum, None if share == 1 else share, True if group["nesterov"] else None
 
     @staticmethod
-    def _update(p: Array, g: Array, slots: Sequence[Array], c: Scalars, scratch: Sequence[Array]) -> None:
+    def _update(p: Array, g: Array, slots: Sequence[Array], c: tuple[Any, ...], scratch: Sequence[Array]) -> None:
         step, momentum, share, nesterov = c
         (a,) = scratch
         if momentum is not None:

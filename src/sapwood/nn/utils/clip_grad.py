@@ -2,18 +2,62 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
-from ... import ops
+import numpy as np
+
+from ... import alias, ops
 from ...autograd.mode import no_grad
+from ...dtypes import F32, F64
 from ...errors import GradError
-from ...tensor import Tensor
+from ...ops import warm
+from ...state import get_mode
+from ...tensor import Tensor, wrap
 
 
 def _listed(tensors: Any) -> list[Any]:
     return [tensors] if isinstance(tensors, Tensor) else list(tensors)
+
+
+def _plain(tensors: list[Any]) -> list[Any] | None:
+    """Return the arrays of tensors that kernels cover: plain, contiguous, of one type, and large enough together."""
+    kind = tensors[0].dtype.numpy if tensors else None
+    if (kind is not F32 and kind is not F64) or get_mode():
+        return None
+    arrays = []
+    for t in tensors:
+        if type(t) is not Tensor or t._array.dtype is not kind or not t._array.flags.c_contiguous:
+            return None
+        arrays.append(t._array)
+    return arrays if warm.serve(sum(a.size for a in arrays)) else None
+
+
+def _changed(name: str, tensors: list[Any], bound: float) -> bool:
+    """Scale or clamp all tensors in one native call; return False, with nothing done, where there are no kernels."""
+    arrays = None if alias.guards else _plain(tensors)
+    if arrays is None or len({id(a if a.base is None else a.base) for a in arrays}) != len(arrays):
+        return False
+    if not _updater(name)((bound,), arrays):
+        return False
+    alias.stamp_all(tensors, name)
+    return True
+
+
+@functools.cache
+def _updater(name: str) -> Any:
+    from ...kernels import multi, scalar
+
+    def scaled(x: Any, factor: Any) -> Any:
+        return (x * factor,)
+
+    def clamped(x: Any, bound: Any) -> Any:
+        return (scalar.minimum(scalar.maximum(x, -bound), bound),)
+
+    body = scaled if name == "mul_" else clamped
+    return multi.updater(name, body, arrays=1, writes=(0,), coefficients=1)
 
 
 @no_grad()
@@ -39,9 +83,17 @@ def get_total_norm(
     if not listed:
         none: Tensor = ops.tensor(0.0)
         return none
-    # As PyTorch does, the norm of the norms: the same rounding.
-    norms = ops.stack([ops.linalg_vector_norm(t, norm_type) for t in listed])
-    total: Any = ops.linalg_vector_norm(norms, norm_type)
+    total: Any
+    arrays = _plain(listed) if norm_type == 2 else None
+    if arrays is not None:
+        from ...kernels.norms import squares
+
+        with np.errstate(all="ignore"):
+            total = wrap(np.asarray(np.sqrt(np.add.reduce(squares(arrays))), arrays[0].dtype))
+    else:
+        # As PyTorch does, the norm of the norms: the same rounding.
+        norms = ops.stack([ops.linalg_vector_norm(t, norm_type) for t in listed])
+        total = ops.linalg_vector_norm(norms, norm_type)
     if error_if_nonfinite and not bool(ops.isfinite(total)):
         raise GradError(
             f"clip_grad_norm_: the norm of order {norm_type} is {total.item()}; find where the gradients stop being "
@@ -61,6 +113,8 @@ def clip_grads_with_norm_(
         return
     # Multiplying by 1 instead of branching: no value has to be read back.
     factor = ops.clamp(float(max_norm) / (total_norm + 1e-6), max=1.0)
+    if type(factor) is Tensor and factor.dtype is grads[0].dtype and _changed("mul_", grads, factor.item()):
+        return
     for g in grads:
         g.mul_(factor)
 
@@ -107,6 +161,8 @@ def clip_grad_norm(
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Cut every element of the gradients off at ±clip_value, in place."""
     bound = float(clip_value)
-    for p in _listed(parameters):
-        if p.grad is not None:
-            p.grad.clamp_(min=-bound, max=bound)
+    grads = [p.grad for p in _listed(parameters) if p.grad is not None]
+    if bound >= 0 and _changed("clamp_", grads, bound):
+        return
+    for g in grads:
+        g.clamp_(min=-bound, max=bound)
