@@ -19,13 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import ArgumentError
-from . import builtin, cells_product, cells_weights, engine, formulas
+from . import builtin, cells_product, cells_weights, engine
+from .cells_gates import BACK, FORWARD, GATES, INPUT
 from .cells_product import KINDS
 from .emit import Source, define_loop
 from .front import incref
 from .layout import BYTES_DATA, DATA, ENV, fields
 from .rows import JOB
-from .scalar import Scalar, const, select, var
+from .scalar import var
 from .writer import Function, Module, Value
 
 UNIT = 4
@@ -46,110 +47,6 @@ PRODUCT = fields(
 OPERAND = fields("array", "kind", "start", "initial")
 STEP, STATE, BEFORE = 0, 1, 2
 """Kinds of operands: of this step, of the state, of the step before it in the recurrence or else the initial state."""
-
-
-class Sweep(NamedTuple):
-    """The loop of one step. Operands are arrays by name: "gates2" a plane, "h*" a state, "cells-" the step before."""
-
-    arrays: tuple[str, ...]
-    outputs: tuple[str, ...]
-    inputs: tuple[str, ...]
-    formula: Callable[..., tuple[Scalar, ...]]
-
-
-def _lstm(i: Scalar, f: Scalar, g: Scalar, o: Scalar, c: Scalar) -> tuple[Scalar, ...]:
-    i, f, g, o = formulas.sigmoid(i), formulas.sigmoid(f), formulas.tanh(g), formulas.sigmoid(o)
-    c = f * c + i * g
-    h = o * formulas.tanh(c)
-    return i, f, g, o, c, c, h, h
-
-
-def _lstm_back(
-    grad: Scalar, dh: Scalar, dc: Scalar, i: Scalar, f: Scalar, g: Scalar, o: Scalar, c: Scalar, before: Scalar
-) -> tuple[Scalar, ...]:
-    t, dh = formulas.tanh(c), dh + grad
-    dc = dc + dh * o * (1.0 - t * t)
-    gates = dc * g * i * (1.0 - i), dc * before * f * (1.0 - f), dc * i * (1.0 - g * g), dh * t * o * (1.0 - o)
-    return *gates, dc * f, const(0.0, c.dtype)
-
-
-def _gru(hidden: Scalar, r: Scalar, z: Scalar, n: Scalar, h: Scalar) -> tuple[Scalar, ...]:
-    r, z = formulas.sigmoid(r), formulas.sigmoid(z)
-    n = formulas.tanh(n + r * hidden)
-    h = n + z * (h - n)
-    return r, z, n, h, h
-
-
-def _gru_back(
-    grad: Scalar, dh: Scalar, hidden: Scalar, r: Scalar, z: Scalar, n: Scalar, before: Scalar
-) -> tuple[Scalar, ...]:
-    dh = dh + grad
-    dn = dh * (1.0 - z) * (1.0 - n * n)
-    return dn * r, dn * hidden * r * (1.0 - r), dh * (before - n) * z * (1.0 - z), dn, dh * z
-
-
-def _tanh(x: Scalar) -> tuple[Scalar, ...]:
-    h = formulas.tanh(x)
-    return h, h
-
-
-def _tanh_back(grad: Scalar, dh: Scalar, h: Scalar) -> tuple[Scalar, ...]:
-    return (dh + grad) * (1.0 - h * h), const(0.0, h.dtype)
-
-
-def _relu(x: Scalar) -> tuple[Scalar, ...]:
-    h = formulas.relu(x)
-    return h, h
-
-
-def _relu_back(grad: Scalar, dh: Scalar, h: Scalar) -> tuple[Scalar, ...]:
-    return select(h > 0.0, dh + grad, 0.0), const(0.0, h.dtype)
-
-
-_PLANES = ("gates0", "gates1", "gates2", "gates3")
-_FORWARD = ("gates", "out", "h", "input", "bias", "w_ih", "w_hh")
-FORWARD = {
-    "LSTM": Sweep((*_FORWARD, "c", "cells"), (*_PLANES, "cells", "c*", "out", "h*"), (*_PLANES, "c*"), _lstm),
-    "GRU": Sweep(_FORWARD, (*_PLANES[1:], "out", "h*"), (*_PLANES, "h*"), _gru),
-    "RNN_TANH": Sweep(_FORWARD, ("out", "h*"), ("gates0",), _tanh),
-    "RNN_RELU": Sweep(_FORWARD, ("out", "h*"), ("gates0",), _relu),
-}
-_INTO = ("into0", "into1", "into2", "into3")
-_BACK = ("into", "gates", "grad", "out", "h", "h0", "w_hh")
-_LSTM_BACK = ("grad", "h*", "c*", *_PLANES, "cells", "cells-")
-BACK = {
-    "LSTM": Sweep((*_BACK, "c", "cells", "c0"), (*_INTO, "c*", "h*"), _LSTM_BACK, _lstm_back),
-    "GRU": Sweep(_BACK, (*_INTO, "h*"), ("grad", "h*", *_PLANES, "out-"), _gru_back),
-    "RNN_TANH": Sweep(_BACK, ("into0", "h*"), ("grad", "h*", "out"), _tanh_back),
-    "RNN_RELU": Sweep(_BACK, ("into0", "h*"), ("grad", "h*", "out"), _relu_back),
-}
-INPUT = ("g_input", "w_ih", "zero")
-"""What a sweep back has besides if it computes the gradient of the input."""
-
-
-class Part(NamedTuple):
-    """Which planes belong to which rows of a weight, H each: planes first … first + count, from row `row` on."""
-
-    first: int
-    count: int
-    row: int
-
-
-class Gates(NamedTuple):
-    """The planes of a kind of cell, and their parts in the products with the input and the state."""
-
-    planes: int
-    by_input: tuple[Part, ...]
-    by_state: tuple[Part, ...]
-
-
-GATES = {
-    "LSTM": Gates(4, (Part(0, 4, 0),), (Part(0, 4, 0),)),
-    # The state's share of the new gate lies in plane 0, that of the input in plane 3.
-    "GRU": Gates(4, (Part(1, 3, 0),), (Part(1, 2, 0), Part(0, 1, 2))),
-    "RNN_TANH": Gates(1, (Part(0, 1, 0),), (Part(0, 1, 0),)),
-    "RNN_RELU": Gates(1, (Part(0, 1, 0),), (Part(0, 1, 0),)),
-}
 
 
 class Shape(NamedTuple):
@@ -187,12 +84,12 @@ def _products(shape: Shape, place: dict[str, int]) -> list[dict[str, int]]:
                 ends = (name, far), ("gates", near)
                 sizes = {"depth": depth, "columns": width, "w_step": item, "w_across": depth * item}
                 begin = -1 if part.first in begun else place["bias"]
-                begun |= set(range(part.first, part.first + part.count))
+                begun |= set(range(part.first, part.first + part.planes))
             values = dict.fromkeys(PRODUCT, 0)
             for letter, (name, end) in zip("ac", ends):
                 values |= {letter: place[name]} | {f"{letter}_{k}": v for k, v in end.items()}
             values |= sizes | {
-                "parts": part.count, "w": place[weight], "w_start": part.row * width * depth * item,
+                "parts": part.planes, "w": place[weight], "w_start": part.row * width * depth * item,
                 "w_part": width * depth * item, "begin": begin, "begin_start": 0 if shape.back else part.first * row,
                 "after": int(shape.back),
             }  # fmt: skip
@@ -498,7 +395,7 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
     """
     _, rows, width = d.shape
     gates, features = GATES[mode], input.shape[1]
-    count = sum(p.count for p in gates.by_input)
+    count = sum(p.planes for p in gates.by_input)
     parts, made = [], []
     for name, want in zip(("w_ih", "w_hh", "b_ih", "b_hh"), wanted):
         columns = {"w_ih": (features,), "w_hh": (width,)}.get(name, ())
@@ -506,7 +403,7 @@ def weights(mode: str, d: Any, input: Any, h0: Any, out: Any, reverse: bool, wan
         side = gates.by_input if name.endswith("ih") else gates.by_state
         # Two biases that are added up have one gradient.
         if want and not (name == "b_hh" and made[2] is not None and gates.by_input == gates.by_state):
-            parts += [(name, p.first, p.count, p.row) for p in side]
+            parts += [(name, p.first, p.planes, p.row) for p in side]
     dtype = "f64" if d.dtype.itemsize == 8 else "f32"
     order = "reverse" if reverse else "forward"
     plan, sizes = _summed(dtype, width, rows, features, h0.shape[0], order, tuple(parts))

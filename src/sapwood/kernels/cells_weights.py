@@ -70,13 +70,13 @@ def _weights(f: Function, dtype: str) -> None:
         lanes = cells_product.lanes(dtype)
         vector, tail = f"<{lanes} x {kind}>", f", align {item}"
         with f.when(whole):
-            places = range(0, CHUNK * item, lanes * item)
-            sums = [f.cell(vector, "zeroinitializer") for _ in places]
+            starts = range(0, CHUNK * item, lanes * item)
+            sums = [f.cell(vector, "zeroinitializer") for _ in starts]
             with f.loop(f.field("i64", "%plan", SUMS["rows"])) as k:
                 line = f.at(d, f.mul(k, row))
-                for total, place in zip(sums, places):
+                for total, place in zip(sums, starts):
                     total.set(f.v(f"fadd {vector} {total.get()}, {f.load(vector, f.at(line, place), tail)}"))
-            for total, place in zip(sums, places):
+            for total, place in zip(sums, starts):
                 f.store(vector, total.get(), f.at(c, place), tail)
         with f.unless(whole), f.loop(count) as j:
             total = f.cell(kind, "0.0")

@@ -29,15 +29,15 @@ def _chunk(f: Function, kind: str, item: int) -> None:
     step = _LANES * _SUMS
     whole = f.mul(f.udiv("%n", step), step)
     with f.loop(whole, step=step) as i:
-        for s, total in enumerate(sums):
-            x = f.load(lanes, f.at("%x", f.mul(f.add(i, s * _LANES), item)), f", align {item}")
+        for k, total in enumerate(sums):
+            x = f.load(lanes, f.at("%x", f.mul(f.add(i, k * _LANES), item)), f", align {item}")
             x = f.v(f"fpext {lanes} {x} to {wide}") if kind == "float" else x
             total.set(f.v(f"call {wide} @llvm.fma.v{_LANES}f64({wide} {x}, {wide} {x}, {wide} {total.get()})"))
-    pairs = [f.v(f"fadd {wide} {sums[i].get()}, {sums[i + 1].get()}") for i in (0, 2)]
+    pairs = [f.v(f"fadd {wide} {sums[k].get()}, {sums[k + 1].get()}") for k in (0, 2)]
     together = f.v(f"fadd {wide} {pairs[0]}, {pairs[1]}")
     total = f.cell("double", "0.0")
-    for i in range(_LANES):
-        total.set(f.v(f"fadd double {total.get()}, {f.v(f'extractelement {wide} {together}, i64 {i}')}"))
+    for k in range(_LANES):
+        total.set(f.v(f"fadd double {total.get()}, {f.v(f'extractelement {wide} {together}, i64 {k}')}"))
     with f.loop("%n", whole) as i:
         x = f.load(kind, f.element(kind, "%x", i))
         x = f.v(f"fpext float {x} to double") if kind == "float" else x

@@ -32,6 +32,9 @@ class Cell:
 
     __slots__ = ("value",)
 
+    value: Any
+    """A Scalar once it was written."""
+
     def __init__(self, value: Scalar | None = None) -> None:
         self.value = value
 

@@ -41,11 +41,11 @@ def together(optimizer: Elementwise, params: list[Tensor], group: Group, change:
     found = _counted(optimizer, params, group, slots) if apart else None
     if found is not None:
         c, kept = found
-        form, numbers = _split(c, change)
-        if _updater(type(optimizer), len(slots), form)(numbers, arrays, grads, *kept):
+        update, numbers = _chosen(optimizer, len(slots), c, change)
+        if update(numbers, arrays, grads, *kept):
             return True
-        for i, p in enumerate(arrays):
-            _one(optimizer, p, grads[i], [column[i] for column in kept], c, change)
+        for i, a in enumerate(arrays):
+            _one(optimizer, a, grads[i], [column[i] for column in kept], c, change)
         return True
     buckets: dict[Any, list[tuple[Any, ...]]] = {}
     for i, p in enumerate(params):
@@ -57,8 +57,8 @@ def together(optimizer: Elementwise, params: list[Tensor], group: Group, change:
         else:
             _one(optimizer, entry[0], entry[1], list(entry[2:]), c, change)
     for c, entries in buckets.items():
-        form, numbers = _split(c, change)
-        if not _updater(type(optimizer), len(slots), form)(numbers, *map(list, zip(*entries))):
+        update, numbers = _chosen(optimizer, len(slots), c, change)
+        if not update(numbers, *map(list, zip(*entries))):
             for entry in entries:
                 _one(optimizer, entry[0], entry[1], list(entry[2:]), c, change)
     return True
@@ -89,16 +89,19 @@ def _counted(
 
 
 def _one(optimizer: Elementwise, p: Any, g: Any, slots: list[Any], c: Scalars, change: Change) -> None:
-    form, numbers = _split(c, change)
-    if not _updater(type(optimizer), len(slots), form)(numbers, [p], [g], *[[s] for s in slots]):
+    update, numbers = _chosen(optimizer, len(slots), c, change)
+    if not update(numbers, [p], [g], *[[s] for s in slots]):
         with np.errstate(all="ignore"):
             optimizer._apply(p, g, slots, c, change)
 
 
-def _split(c: Scalars, change: Change) -> tuple[tuple[type, ...], tuple[float, ...]]:
-    """Return what chooses the form of a rule, the types of all scalars, and the numbers among them."""
+def _chosen(
+    optimizer: Elementwise, slots: int, c: Scalars, change: Change
+) -> tuple[Callable[..., bool], tuple[float, ...]]:
+    """Return the builtin of the form of a rule that the types of its scalars choose, and the numbers among them."""
+    cls: Any = type(optimizer)
     everything = change + c
-    return tuple(map(type, everything)), tuple([x for x in everything if type(x) is float])
+    return _updater(cls, slots, tuple(map(type, everything))), tuple([x for x in everything if type(x) is float])
 
 
 @functools.cache
@@ -109,13 +112,13 @@ def _counter() -> Callable[[list[Any]], bool]:
 
 
 @functools.cache
-def _updater(cls: type[Elementwise], slots: int, form: tuple[type, ...]) -> Callable[..., bool]:
+def _updater(cls: Any, slots: int, form: tuple[type, ...]) -> Callable[..., bool]:
     """Return the builtin of one form of a rule."""
     from ..kernels import multi, rules
 
     def body(*scalars: Any) -> Any:
         p, g, *rest = map(rules.Cell, scalars)
-        numbers = iter(rest[slots:])
+        numbers: Any = iter(rest[slots:])
         l2, shrink, maximize, *c = [next(numbers) if f is float else True if f is bool else None for f in form]
         spare = rules.Cell(), [rules.Cell() for _ in range(cls._scratch)]
         cls._piece(p, g, rest[:slots], tuple(c), (l2, shrink, maximize), spare)
