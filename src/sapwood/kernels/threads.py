@@ -98,7 +98,8 @@ def _blas() -> tuple[Any, ...]:
                 library = ctypes.CDLL(str(path), mode=mode | os.RTLD_NOW)
             except OSError:
                 continue
-            prefixes, suffixes = ("scipy_", ""), ("64_", "_64", "_", "")
+            # A name that ends in "_" alone is Fortran's and takes an address.
+            prefixes, suffixes = ("scipy_", ""), ("64_", "_64", "")
             names = [f"{p}openblas_set_num_threads{s}" for p in prefixes for s in suffixes]
             name = next((n for n in names if hasattr(library, n)), None)
             if name is not None:
