@@ -138,8 +138,8 @@ def write_gemm(
     dtype: str,
     address: Value,
     sizes: tuple[Operand, Operand, Operand],
-    a: tuple[Value, Operand, bool],
-    b: tuple[Value, Operand, bool],
+    a: tuple[Value, Operand, bool | Value],
+    b: tuple[Value, Operand, bool | Value],
     c: tuple[Value, Operand],
     *,
     alpha: str = "1.0",
@@ -151,7 +151,8 @@ def write_gemm(
         dtype: "f32" or "f64".
         address: the function's address as a value of native code (a constant would not survive in the disk cache).
         sizes: rows of c, columns of c, and the length of the sums, i64.
-        a, b: pointer, elements from one row in memory to the next, and whether it is transposed in memory.
+        a, b: pointer, elements from one row in memory to the next, and whether it is transposed in memory,
+            known now or at run time (i1).
         c: pointer, and elements from one row to the next.
         alpha, beta: constants or values of the dtype.
     """
@@ -159,7 +160,7 @@ def write_gemm(
     m, n, k = (_integer(f, found, s) for s in sizes)
     lda, ldb, ldc = (_integer(f, found, x[1]) for x in (a, b, c))
     if found.style == "cblas":
-        flags = [f"i32 {_TRANSPOSED if x[2] else _PLAIN}" for x in (a, b)]
+        flags = [f"i32 {_either(f, 'i32', x[2], _TRANSPOSED, _PLAIN)}" for x in (a, b)]
         numbers = [f"{found.integer} {s}" for s in (m, n, k)]
         rest = [f"{kind} {alpha}", f"ptr {a[0]}", f"{found.integer} {lda}", f"ptr {b[0]}", f"{found.integer} {ldb}"]
         rest += [f"{kind} {beta}", f"ptr {c[0]}", f"{found.integer} {ldc}"]
@@ -167,12 +168,16 @@ def write_gemm(
         return
     # Columns first, the same memory is the transposed matrix: cᵀ = bᵀ @ aᵀ.
     place = _holder(f)
-    letters = [place("i8", ord("T" if x[2] else "N")) for x in (b, a)]
+    letters = [place("i8", _either(f, "i8", x[2], ord("T"), ord("N"))) for x in (b, a)]
     numbers = [place(found.integer, s) for s in (n, m, k)]
     leads = [place(found.integer, s) for s in (ldb, lda, ldc)]
     scales = [place(kind, s) for s in (alpha, beta)]
     order = [*letters, *numbers, scales[0], b[0], leads[0], a[0], leads[1], scales[1], c[0], leads[2]]
     f.call("void", address, *[f"ptr {p}" for p in order])
+
+
+def _either(f: Function, kind: str, condition: bool | Value, a: int, b: int) -> Operand:
+    return f.choose(condition, a, b, kind) if isinstance(condition, str) else a if condition else b
 
 
 def _integer(f: Function, found: Blas, size: Operand) -> Operand:

@@ -118,6 +118,7 @@ class Writer:
         self.counts = {
             n: self._geometry(f, n) for n in ("kept", "gone", "width", "rows", "strip", "strips", "parts", "work")
         }
+        self.whole = f.compare("eq", self.counts["parts"], 1) if self.kernel.partial else "true"
         # Stores into arrays might change the geometry for all that LLVM knows, so what every row needs is read once.
         self.simple = {group: f.compare("sle", self.counts[group], 1) for group in ("kept", "gone")}
         strides = [GEOMETRY["strides"] + 16 * DIMS * k for k in range(len(self.kernel.kinds))]
@@ -200,7 +201,7 @@ class Writer:
         with f.loop("%end", "%begin") as number:
             part, unit = f.cell("i64", 0), f.cell("i64", number)
             if kernel.partial:
-                with f.unless(f.compare("eq", self.counts["parts"], 1)):
+                with f.unless(self.whole):
                     part.set(f.urem(number, self.counts["parts"]))
                     unit.set(f.udiv(number, self.counts["parts"]))
             n = self._unit(f, unit.get())
@@ -217,8 +218,9 @@ class Writer:
                         self._call(f, f"row{row}.part", n, [self._part_slot(f, number, q), *pair])
                     else:
                         self._call(f, f"row{row}.total", n, [self._row_slot(f, row), *pair])
-                if not kernel.partial:
-                    self._stage(f, s, n)
+                if kernel.row or not kernel.partial:
+                    with f.when(self.whole):
+                        self._stage(f, s, n)
         if kernel.scratch:
             f.call("void", f.field("ptr", env, ENV["free"]), f"ptr {memory}")
 
@@ -251,7 +253,7 @@ class Writer:
         parts = self.counts["parts"]
         begin, end = f.cell("i64", 0), f.cell("i64", total)
         # A division costs as much as a short row.
-        with f.unless(f.compare("eq", parts, 1)):
+        with f.unless(self.whole):
             begin.set(f.udiv(f.mul(part, total), parts))
             end.set(f.udiv(f.mul(f.add(part, 1), total), parts))
         return begin.get(), end.get()
@@ -281,11 +283,17 @@ class Writer:
                     start.set(0)
                     at.set(f.add(at.get(), 1))
         for q, ((high, low), (name, root, index)) in enumerate(zip(running, sweep.reductions)):
-            dtype = "f64" if self.kernel.partial else root.dtype
-            expression = reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)
-            (value,) = inline(f, [expression], {"%h": high.get(), "%l": low.get()})
-            place = self._part_slot(f, number, q) if self.kernel.partial else self._row_slot(f, index)
-            f.store(STORED[dtype], value, place)
+            pair = {"%h": high.get(), "%l": low.get()}
+
+            def put(dtype: str, place: Value, name: str = name, pair: dict[str, Value] = pair) -> None:
+                (value,) = inline(f, [reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)], pair)
+                f.store(STORED[dtype], value, place)
+
+            with f.when(self.whole):
+                put(root.dtype, self._row_slot(f, index))
+            if self.kernel.partial:
+                with f.unless(self.whole):
+                    put("f64", self._part_slot(f, number, q))
 
     def _block(
         self,
@@ -360,8 +368,11 @@ class Writer:
                 self._call(f, f"row{index}.flush", n, [*pair, block, *pair, block])
 
     def _finish(self, f: Function) -> None:
-        """Add up the parts of every unit, and compute what follows."""
+        """Add up the parts of every unit, and compute what follows; where rows are whole `run` has done it."""
         self._prepare(f)
+        if self.kernel.row:
+            with f.when(self.whole):
+                f.ret()
         found = [(name, root.dtype, row) for name, root, row in self.kernel.sweeps[0].reductions]
         partials = f.field("ptr", "%job", JOB["partials"])
         parts = self.counts["parts"]

@@ -115,6 +115,8 @@ class Op:
     linear: bool = False
     kernel: str | None = None
     """Why kernels do not do the op's work, in words; None where they may."""
+    native: Any = None
+    """Makes what takes forward's place on large arrays: native(forward, least), where that is more than formulas say."""
     batch: Any = None
     onnx: Any = None
     jax: Any = None

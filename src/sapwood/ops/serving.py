@@ -54,7 +54,9 @@ def place(op: type[Op], namespace: dict[str, Any]) -> None:
 @cache
 def served(op: type[Op]) -> bool:
     """Return whether kernels may do the op's work."""
-    return op.kind in KINDS and op.kernel is None and op.name not in EXACT and not op.many and not warm.never()
+    if op.kernel is not None or op.many or warm.never():
+        return False
+    return op.native is not None or (op.kind in KINDS and op.name not in EXACT)
 
 
 @cache
@@ -104,6 +106,8 @@ def kernel(op: type[Op], least: int = warm.LEAST) -> Callable[..., Any]:
     """
     from ..kernels import vocabulary
 
+    if op.native is not None:
+        return op.native(plain_of(op), least)  # type: ignore[no-any-return]
     if not vocabulary.knows(op):
         return plain_of(op)  # type: ignore[no-any-return]
     return _pointwise(op, least) or _fused(op, least)  # type: ignore[no-any-return]
@@ -169,7 +173,7 @@ def formula(op: type[Op], name: str, function: Any, scope: dict[str, Any]) -> An
     Args:
         name: what the formula is called in `scope`, the namespace of `pull`.
     """
-    if function in (None, zero, todo) or not served(op):
+    if function in (None, zero, todo) or op.kind not in KINDS or not served(op):
         return function
 
     def served_formula(*args: Any) -> Any:

@@ -30,12 +30,12 @@ def has_kernel(op: type[Op]) -> bool:
     """Return whether there may be a kernel for the op's result."""
     from ..kernels import vocabulary
 
-    return serving.served(op) and vocabulary.knows(op) and "f" in op.dtypes
+    return serving.served(op) and (op.native is not None or vocabulary.knows(op)) and "f" in op.dtypes
 
 
 def has_formula(op: type[Op]) -> bool:
     """Return whether there may be kernels for the op's derivatives."""
-    return serving.served(op) and any(v not in (None, zero, todo) for v in (op.vjp, *op.vjps))
+    return serving.served(op) and op.kind in serving.KINDS and any(v not in (None, zero, todo) for v in (op.vjp, *op.vjps))
 
 
 def variants(op: type[Op], sample: Sample) -> Iterator[Sample]:
