@@ -203,6 +203,16 @@ def tables() -> Any:
             "NORMAL", "(x + s) exp(x²/2) N(-x) = p((x - s)/(x + s)), s = sqrt(18), N the normal distribution, x >= 0",
             lambda t: g(t) / sqrt(mpf(2)), lambda t: sqrt(mpf(2)) / g(t), -mpf(1), (end - 3) / (end + 3), low, high,
         )  # fmt: skip
+    yield (
+        "EXP_WIDE", "exp(r) = 1 + r + r² p(r), -0.587 <= r <= 0.801",
+        lambda r: (exp(r) - 1 - r) / r**2, lambda r: r**2 / exp(r), mpf("-0.5866"), mpf("0.801"), 5, None,
+    )  # fmt: skip
+    middle, slope = mpf("2.75"), mpf("0.4375")
+    yield (
+        "MILLS", "log(2 exp(a²/2) N(-a)) = -7/16 a + a p(a - 11/4), 0 <= a <= 5.5",
+        lambda t: log(erfc((t + middle) / sqrt(mpf(2))) * exp((t + middle) ** 2 / 2)) / (t + middle) + slope,
+        lambda t: t + middle, -middle + mpf(10) ** -6, mpf("5.5") - middle, 11, None,
+    )  # fmt: skip
 
 
 CONSTANTS = {

@@ -26,6 +26,7 @@ MACHINERY = {
     "numpy_protocol",
     "out",
     "returns",
+    "serving",
     "sizes",
     "slow",
     "source",

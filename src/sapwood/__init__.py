@@ -172,7 +172,7 @@ _LAZY = {
     "compat",
     "serialization",
 }
-_LAZY_NAMES = {"load": "serialization", "save": "serialization"} | dict.fromkeys(
+_LAZY_NAMES = {"load": "serialization", "save": "serialization", "fuse": "fusing"} | dict.fromkeys(
     (
         "are_deterministic_algorithms_enabled",
         "get_deterministic_debug_mode",

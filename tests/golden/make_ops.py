@@ -50,6 +50,15 @@ def _index_backward(input, indices, size, dims):
     return aten.index_put(out, key, input, True)
 
 
+def _attention(q, k, v, mask, scale, causal):
+    out = F.scaled_dot_product_attention(q, k, v, mask, is_causal=causal, scale=scale, enable_gqa=True)
+    scores = q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).mT * (scale or q.shape[-1] ** -0.5)
+    scores = scores if mask is None else scores + mask
+    if causal:
+        scores = scores + torch.full(scores.shape[-2:], -torch.inf, dtype=scores.dtype).triu(1)
+    return out, scores.logsumexp(-1)
+
+
 def _resample(input, kind, size, align, scales):
     mode = kind.removesuffix("_aa").rstrip("123")
     how = {} if mode == "nearest" else {"align_corners": align, "antialias": kind.endswith("_aa")}
@@ -171,7 +180,7 @@ TORCH = {
         output_size=out,
         _random_samples=samples.flip(2),  # PyTorch's first number places the columns
     ),
-    "fused_attention": lambda q, k, v, mask, scale: F.scaled_dot_product_attention(q, k, v, mask, scale=scale),
+    "fused_attention": _attention,
     "hardsigmoid_backward": aten.hardsigmoid_backward,
     "hardtanh_backward": aten.hardtanh_backward,
     "im2col": aten.im2col,

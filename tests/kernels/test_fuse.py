@@ -370,3 +370,11 @@ def test_plans_are_forgotten_with_what_they_point_to(monkeypatch):
     gc.collect()
     assert len(function._plans) <= 3
     assert len({id(d) for t in definitions if (d := t()) is not None}) <= 3
+
+
+@pytest.mark.parametrize("shapes", [((3,), (4,)), ((300,), (7,)), ((5, 3), (5,)), ((2, 3, 4), (3, 1)), ((6,), ())])
+def test_results_of_different_shapes(shapes):
+    x, y = (np.linspace(-1, 2, int(np.prod(s))).reshape(s) for s in shapes)
+    function = fuse(lambda a, b: (np.exp(a), b * 2.0, np.sum(a), np.exp(-b)))
+    for got, expected in zip(function(x, y), (np.exp(x), y * 2, np.sum(x), np.exp(-y)), strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-14)

@@ -35,3 +35,8 @@ def test_the_environment_is_asked_first(value, expected):
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=env).stdout
     number, cores = out.split()
     assert number == (expected or cores)
+
+
+def test_the_number_of_threads_reaches_every_blas_that_is_loaded():
+    code = "import scipy.linalg; from sapwood.kernels import threads; threads.set_num_threads(2)"
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

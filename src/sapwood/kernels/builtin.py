@@ -90,10 +90,7 @@ def runtime() -> dict[str, int]:
     if reason is not None:
         raise MissingError(f"kernels: {reason}")
     module = Module()
-    with module.function("void", "drop", "ptr %object", internal=True) as f:
-        # Handlers of memory live for ever, so a reference given back never is the last one.
-        with f.unless(f.compare("eq", "%object", "null", "ptr")):
-            front.incref(f, "%object", -1)
+    front.define_drop(module)
     threads.define(module)
     nest.define(module)
     memory.define(module)
@@ -168,6 +165,7 @@ def pointwise(
     attrs: Mapping[str, Any] | None = None,
     inputs: tuple[str, ...] = ("input", "other", "third", "fourth", "fifth"),
     required: int = 0,
+    least: int = 0,
 ) -> Any:
     """Return a builtin that applies a formula to each element of float32 and float64 arrays.
 
@@ -184,6 +182,7 @@ def pointwise(
             (a str, bool or None) is the only one that the kernel covers, and is not handed to the body.
         inputs: names of the operands, as keywords.
         required: how many attributes must be given.
+        least: calls whose first operand has fewer elements go to the fallback.
 
     Raises:
         MissingError: there are no builtins here; the text says why.
@@ -235,6 +234,7 @@ def pointwise(
         "arity": arity,
         "attrs": len(attrs),
         "required": required,
+        "least": least,
         "cost": cost * 1024 // 1000,
         "expected": ctypes.addressof(expected),
         "defaults": ctypes.addressof(defaults),

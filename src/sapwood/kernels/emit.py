@@ -7,12 +7,12 @@ element.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import engine
-from .scalar import LLVM_TYPES, Scalar, guard, lower, make, var
-from .writer import Function, Module, Value
+from .scalar import FLOATS, LLVM_TYPES, Scalar, guard, lower, make, type_of, var
+from .writer import Cell, Function, Module, Value
 
 STORED = LLVM_TYPES | {"i1": "i8"}
 """LLVM's types in memory: a bool takes a byte."""
@@ -79,7 +79,7 @@ def pointwise_loop(
         return
     define_loop(module, f"{name}.full", sources, roots, params, internal=True)
     define_loop(module, f"{name}.fast", sources, roots, params, condition=condition, internal=True)
-    with module.function("void", name, "i64 %n", "ptr %pointers", "ptr %attrs") as f:
+    with module.function("void", name, "i64 %n", "ptr %pointers", "ptr %attrs", part="vector") as f:
         _guarded(f, name, dtype, [SIZES[r.dtype] for r in roots], operands, mask)
 
 
@@ -117,6 +117,8 @@ def define_loop(
 ) -> None:
     """Define a function with one loop: `(i64 n, ptr pointers, ptr attrs)`.
 
+    The loop computes several vectors at a time, and then one after the other, the last perhaps in part.
+
     Args:
         sources: variables that are loaded; their addresses follow those of the results in `pointers`.
         roots: results, one array each.
@@ -124,51 +126,137 @@ def define_loop(
         condition: take the fast branch of every rare choice, and return as i64 whether this ever held.
     """
     head = ("i64 %n", "ptr %pointers", "ptr %attrs")
-    with module.function("void" if condition is None else "i64", name, *head, internal=internal) as f:
+    word = word_of([*(s.dtype for s in sources), *(r.dtype for r in roots)])
+    lanes = engine.vector_bytes() // (8 if word == "i64" else 4)
+    together = lanes * engine.interleave()
+    fast = condition is not None
+    with module.function("i64" if fast else "void", name, *head, internal=internal, part="vector") as f:
         pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(len(roots) + len(sources))]
+        outs, places = pointers[: len(roots)], dict(zip(sources, pointers[len(roots) :]))
+        fixed: list[tuple[str, str, Value]] = []
         for j, (variable, dtype) in enumerate(params):
             given = f.field("double", "%attrs", 8 * j)
-            # Adding -0 is how a register gets another name.
-            f.do(
-                f"{variable} = "
-                + (f"fptrunc double {given} to float" if dtype == "f32" else f"fadd double {given}, -0.0")
-            )
-        places = dict(zip(sources, pointers[len(roots) :]))
-        for source in sources:
-            if source.one:
-                load_variable(f, source, places[source])
-        group = module.metadata("distinct !{}")
-        access = f", !llvm.access.group {group}"
-        facts = [f'!{{!"llvm.loop.parallel_accesses", {group}}}']
-        if work(roots) > LIGHT and (condition is not None or guard(roots) is None):
-            # LLVM leaves loops with long bodies alone and interleaves short ones by itself; rare cases can wait.
-            facts.append(f'!{{!"llvm.loop.interleave.count", i32 {engine.interleave()}}}')
-        note = loop_note(module, *map(module.metadata, facts))
-        # An integer, because the vectoriser knows "or" of integers as a reduction.
-        held = f.cell("i64", 0)
-        with f.loop("%n", note=note) as i:
-            for source in sources:
-                if not source.one:
-                    load_variable(f, source, f.element(STORED[source.dtype], places[source], i), access)
-            wanted = [*roots] if condition is None else [*roots, condition]
-            lines, names = lower(wanted, fast=condition is not None)
-            for line in lines:
-                f.do(line)
-            if condition is not None:
-                held.set(f.v(f"or i64 {held.get()}, {f.v(f'zext i1 {names[-1]} to i64')}"))
-            for pointer, root, value in zip(pointers, roots, names):
-                store_element(f, root.dtype, value, pointer, i, access)
-        if condition is not None:
-            f.ret("i64", held.get())
+            fixed.append((variable, dtype, f.v(f"fptrunc double {given} to float") if dtype == "f32" else given))
+        fixed += [(s.name, s.dtype, load_element(f, s, p)) for s, p in places.items() if s.one]
+        held: list[Cell] = []
+
+        def define(stop: Value, start: Value, lanes: int, *, whole: bool) -> None:
+            names = {name: splat(f, dtype, value, lanes) for name, dtype, value in fixed}
+            held.append(f.cell(f"<{lanes} x {word}>", "zeroinitializer"))
+
+            def take(values: list[Value], mask: Value) -> None:
+                for flag in values:
+                    wide = f.v(f"sext <{lanes} x i1> {flag} to {held[-1].kind}")
+                    held[-1].set(f.v(f"or {held[-1].kind} {held[-1].get()}, {wide}"))
+
+            wanted = [*roots, condition] if condition is not None else roots
+            vector_loop(f, stop, start, lanes, places, wanted, outs, names, take, word=word, whole=whole, fast=fast)
+
+        done: Value = "0"
+        if fast or guard(roots) is None:
+            # What is rare and costs much is not worth the code of several vectors.
+            done = f.v(f"and i64 %n, {-together}")
+            define(done, "0", together, whole=True)
+        define("%n", done, lanes, whole=False)
+        if fast:
+            f.ret("i64", f.v(f"zext i1 {f.either(*(_any(f, cell) for cell in held))} to i64"))
 
 
-def load_variable(f: Function, source: Source, address: Value, tail: str = "") -> None:
-    """Load a variable under its own name; a bool from a byte."""
-    if source.dtype == "i1":
-        byte = f.load("i8", address, tail)
-        f.do(f"{source.name} = icmp ne i8 {byte}, 0")
+def word_of(dtypes: Iterable[str]) -> str:
+    """Return the integer type as large as the largest of the types, one of four bytes at least."""
+    return "i64" if any(d in ("f64", "i64") for d in dtypes) else "i32"
+
+
+def splat(f: Function, dtype: str, value: Value, lanes: int) -> Value:
+    """Return a vector of equal elements."""
+    kind = type_of(dtype, lanes)
+    one = f.v(f"insertelement {kind} poison, {LLVM_TYPES[dtype]} {value}, i64 0")
+    return f.v(f"shufflevector {kind} {one}, {kind} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _any(f: Function, cell: Cell) -> Value:
+    """Return whether any element of a vector of integers is not zero."""
+    lanes = cell.kind[1:].split(" ")[0]
+    flags = f.v(f"icmp ne {cell.kind} {cell.get()}, zeroinitializer")
+    return f.compare("ne", f.v(f"bitcast <{lanes} x i1> {flags} to i{lanes}"), 0, f"i{lanes}")
+
+
+def vector_loop(
+    f: Function,
+    stop: Value,
+    start: Value,
+    lanes: int,
+    places: Mapping[Source, Value],
+    roots: Sequence[Scalar],
+    outs: Sequence[Value],
+    names: Mapping[str, Value],
+    take: Callable[[list[Value], Value], None],
+    *,
+    word: str,
+    whole: bool,
+    fast: bool = False,
+) -> None:
+    """Write a loop over vectors of `lanes` elements.
+
+    Args:
+        places: where variables come from. Those of which there is one only are in `names`.
+        roots: results that are stored in `outs`, then others.
+        names: vectors that are variables.
+        take: gets the other results, and which elements there are: "" for all.
+        word: integer type of the same size as the largest elements.
+        whole: there are no parts of vectors.
+        fast: see `lower`.
+    """
+    number = f.label("x")
+    with f.loop(stop, start, lanes) as i:
+        mask = "" if whole else _mask(f, f.sub(stop, i), lanes, word)
+        known = dict(names)
+        for source, place in places.items():
+            if not source.one:
+                known[source.name] = _load(f, source.dtype, place, i, lanes, mask)
+        lines, values = lower(roots, prefix=number + ".", fast=fast, lanes=lanes, names=known)
+        for line in lines:
+            f.do(line)
+        for root, pointer, value in zip(roots, outs, values):
+            _store(f, root.dtype, value, pointer, i, lanes, mask)
+        take(values[len(outs) :], mask)
+
+
+def _mask(f: Function, left: Value, lanes: int, word: str) -> Value:
+    """Return which lanes have one of the `left` elements."""
+    kind = f"<{lanes} x {word}>"
+    few = f.least(left, lanes)
+    all_ = splat(f, word, few if word == "i64" else f.v(f"trunc i64 {few} to i32"), lanes)
+    index = ", ".join(f"{word} {i}" for i in range(lanes))
+    return f.v(f"icmp slt {kind} <{index}>, {all_}")
+
+
+def _load(f: Function, dtype: str, place: Value, i: Value, lanes: int, mask: Value) -> Value:
+    element, size = STORED[dtype], SIZES[dtype]
+    kind, address = f"<{lanes} x {element}>", f.element(element, place, i)
+    if mask:
+        what = f"ptr {address}, i32 {size}, <{lanes} x i1> {mask}, {kind} zeroinitializer"
+        found = f.call(kind, f"@llvm.masked.load.{_suffix(dtype, lanes)}.p0", what)
     else:
-        f.do(f"{source.name} = load {STORED[source.dtype]}, ptr {address}{tail}")
+        found = f.load(kind, address, f", align {size}")
+    return f.v(f"icmp ne {kind} {found}, zeroinitializer") if dtype == "i1" else found
+
+
+def _store(f: Function, dtype: str, value: Value, pointer: Value, i: Value, lanes: int, mask: Value) -> None:
+    element, size = STORED[dtype], SIZES[dtype]
+    kind, address = f"<{lanes} x {element}>", f.element(element, pointer, i)
+    if dtype == "i1":
+        value = f.v(f"zext <{lanes} x i1> {value} to {kind}")
+    if mask:
+        what = f"{kind} {value}, ptr {address}, i32 {size}, <{lanes} x i1> {mask}"
+        f.call("void", f"@llvm.masked.store.{_suffix(dtype, lanes)}.p0", what)
+    else:
+        f.store(kind, value, address, f", align {size}")
+
+
+def _suffix(dtype: str, lanes: int) -> str:
+    """Return how the names of LLVM's functions for arrays in memory end."""
+    return f"v{lanes}{dtype if dtype in FLOATS else f'i{8 * SIZES[dtype]}'}"
 
 
 def load_element(f: Function, source: Source, address: Value) -> Value:
@@ -231,6 +319,9 @@ __all__ = [
     "loop_note",
     "pointwise_loop",
     "scalars_of",
+    "splat",
     "trace",
+    "vector_loop",
+    "word_of",
     "work",
 ]

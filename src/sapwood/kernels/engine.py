@@ -29,12 +29,13 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import MissingError
+from .writer import PART
 
 CACHE_LIMIT = 64 << 20
 """Bytes of objects kept on disk; the least recently used go first. A kernel is 4 to 40 kB."""
 TRIM_EVERY = 32
 """Writes between two looks at the size of the cache folder."""
-_MAGIC = b"sapwood object 2\n"
+_MAGIC = b"sapwood object 3\n"
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -111,19 +112,23 @@ def _immortal(thing: Any) -> Any:
     return thing
 
 
-def _machine(*, jit: bool = False) -> Any:
+def _machine(effort: int = 3, *, jit: bool = False) -> Any:
     triple, cpu, features = _state.target
     target = _state.llvm.Target.from_triple(triple)
-    return target.create_target_machine(cpu=cpu, features=features, opt=3, reloc="pic", jit=jit)
+    return target.create_target_machine(cpu=cpu, features=features, opt=effort, reloc="pic", jit=jit)
 
 
 def load(text: str, names: Sequence[str], *, level: int = 3) -> dict[str, int]:
     """Compile LLVM text, or find it compiled, and return the address of each named function.
 
     Args:
-        text: a module without target lines. Functions it calls but does not define are looked up in the process.
+        text: a module without target lines. Functions it calls but does not define are looked up in the process. It may
+            consist of parts, each behind a line `; part NAME` (see `writer.Module`), where a function that one part
+            defines is declared in the others.
         names: functions to find, defined in the text.
-        level: of optimisation. 3 vectorises; 1 compiles text without inner loops in half the time.
+        level: how to compile what is no part or the part "plain". 3 finds vectors and unrolls; below, nothing is
+            sought: the code is a little slower and compiled ten times faster, as is the part "control". The part
+            "vector" is translated as well as can be, but not searched for vectors.
 
     Raises:
         MissingError: nothing can be compiled here; the text says why.
@@ -137,13 +142,39 @@ def load(text: str, names: Sequence[str], *, level: int = 3) -> dict[str, int]:
         if found is None or any(n not in found[1] for n in names):
             image = _read(key)
             if image is None:
-                image = _compile(text, level)
+                image = pack([_compile(part, how) for how, part in _parts(text, level)])
                 _state.compiled += 1
                 _write(key, image)
             else:
                 _state.from_disk += 1
             found = _state.loaded[key] = _link(image, names)
         return {n: found[1][n] for n in names}
+
+
+def _parts(text: str, level: int) -> list[tuple[str, str]]:
+    """Return the parts of a module's text with the way each is compiled."""
+    plain = "plain" if level >= 3 else "control"
+    first, *rest = ("\n" + text).split("\n" + PART)
+    found = [(plain, first)] if first.strip() else []
+    for part in rest:
+        how, _, body = part.partition("\n")
+        found.append((plain if how == "plain" else how, body))
+    return found
+
+
+def pack(images: Sequence[bytes]) -> bytes:
+    """Return several objects as one: before each its length."""
+    return b"".join(len(i).to_bytes(8, "little") + i for i in images)
+
+
+def unpack(image: bytes) -> list[bytes]:
+    """Return the objects that `pack` has put together."""
+    found = []
+    while image:
+        end = 8 + int.from_bytes(image[:8], "little")
+        found.append(image[8:end])
+        image = image[end:]
+    return found
 
 
 def _key(text: str, level: int) -> bytes:
@@ -154,26 +185,39 @@ def _key(text: str, level: int) -> bytes:
     return hashlib.sha256(_MAGIC + "\0".join(parts).encode()).digest()
 
 
-def _compile(text: str, level: int) -> bytes:
+_WAYS: dict[str, int] = {"plain": 3, "vector": 2, "control": 0}
+"""How much LLVM's translation to machine code tries. At 0 it is five to ten times faster than at 1, and code that
+branches more than it computes loses a tenth."""
+
+
+def _compile(text: str, how: str) -> bytes:
     """Return the object code of a module."""
     llvm = _state.llvm
-    with _machine() as machine, llvm.parse_assembly(text) as module:
+    with _machine(_WAYS[how]) as machine, llvm.parse_assembly(text) as module:
         module.triple = _state.target[0]
         module.data_layout = str(machine.target_data)
         module.verify()
-        options = llvm.create_pipeline_tuning_options(speed_level=level)
+        options = llvm.create_pipeline_tuning_options(speed_level=3)
         # Vectorised loops are interleaved already; unrolling them too costs a third of the time and gains nothing.
         options.loop_unrolling = False
         options.slp_vectorization = False
         builder = llvm.create_pass_builder(machine, options)
+        if how == "plain":
+            passes = builder.getModulePassManager()
+        else:
+            passes = llvm.create_new_module_pass_manager()
+            passes.add_sroa_pass()
+            passes.add_simplify_cfg_pass()
         # A pass manager runs once; a second run of the same one aborts the process.
-        builder.getModulePassManager().run(module, builder)
+        passes.run(module, builder)
         image: bytes = machine.emit_object(module)
         return image
 
 
 def _link(image: bytes, names: Sequence[str]) -> tuple[Any, dict[str, int]]:
-    builder = _state.llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    builder = _state.llvm.JITLibraryBuilder().add_current_process()
+    for part in unpack(image):
+        builder.add_object_img(part)
     for name in names:
         builder.export_symbol(name)
     library = _immortal(builder.link(_state.compiler, f"sapwood{next(_state.serial)}"))
@@ -190,6 +234,23 @@ def interleave() -> int:
     triple, _, features = _state.target
     wide = "+avx512f" in features.split(",") or triple.startswith(("aarch64", "arm64"))
     return 4 if wide else 2
+
+
+def registers() -> tuple[int, int]:
+    """Return the bytes of a vector register and how many of them there are, as far as kernels use them."""
+    why_not()
+    triple, _, features = _state.target
+    words = features.split(",")
+    if "+avx512f" in words:
+        return 64, 32
+    if "+avx2" in words:
+        return 32, 16
+    return 16, 32 if triple.startswith(("aarch64", "arm64")) else 16
+
+
+def vector_bytes() -> int:
+    """Return the size of the vectors that loops written with vectors should use."""
+    return registers()[0]
 
 
 def cache_folder() -> Path | None:
@@ -282,4 +343,4 @@ def counts() -> tuple[int, int]:
     return _state.compiled, _state.from_disk
 
 
-__all__ = ["available", "cache_folder", "counts", "interleave", "load", "why_not"]
+__all__ = ["available", "cache_folder", "counts", "interleave", "load", "registers", "vector_bytes", "why_not"]

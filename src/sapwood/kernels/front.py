@@ -52,14 +52,27 @@ def define(module: Module) -> None:
         f.ret("i64", total.get())
     with module.function("i1", "alike", "ptr %a", "ptr %b", internal=True) as f:
         write_alike(f)
-    with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
-                         apart=True) as f:  # fmt: skip
-        _new(f)
+    define_new(module)
     with module.function("ptr", "into", "ptr %env", "ptr %job", "ptr %object", "ptr %like", "ptr %descr", "i64 %bytes",
                          apart=True) as f:  # fmt: skip
         _into(f)
-    with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
+    with module.function("ptr", "front", "ptr %self", "ptr %args", "i64 %given", "ptr %names", part="vector") as f:
         _front(f)
+
+
+def define_new(module: Module) -> None:
+    """Define `new`, which makes an array; the module must define `drop`."""
+    with module.function("ptr", "new", "ptr %env", "ptr %descr", "i64 %nd", "ptr %dims", "ptr %strides", "i64 %bytes",
+                         apart=True) as f:  # fmt: skip
+        _new(f)
+
+
+def define_drop(module: Module) -> None:
+    """Define `drop`, which gives a reference to a handler of memory back."""
+    with module.function("void", "drop", "ptr %object", internal=True) as f:
+        # Handlers of memory live for ever, so a reference given back never is the last one.
+        with f.unless(f.compare("eq", "%object", "null", "ptr")):
+            incref(f, "%object", -1)
 
 
 def ndim(f: Function, array: Value) -> Value:
@@ -186,6 +199,8 @@ def _front(f: Function) -> None:
     descr = f.field("ptr", first, DESCR)
     double = f.compare("eq", descr, f.field("ptr", env, ENV["f64"]), "ptr")
     f.leave(f.no(f.either(double, f.compare("eq", descr, f.field("ptr", env, ENV["f32"]), "ptr"))), slow)
+    n = f.call("i64", "@elements", f"ptr {first}")
+    f.leave(f.compare("slt", n, f.field("i64", table, TABLE["least"])), slow)
 
     job, values = f.space("i64", JOB_BYTES // 8, align=16), f.space("double", MAX_OPERANDS)
     given, items = f.space("double", MAX_ATTRS), f.space("i64", MAX_OPERANDS)
@@ -210,7 +225,6 @@ def _front(f: Function) -> None:
         f.leave(f.compare("eq", made, "null", "ptr"), slow)
         f.ret("ptr", made)
 
-    n = f.call("i64", "@elements", f"ptr {first}")
     out_bytes = f.mul(n, f.load("i64", items))
     result = f.cell("ptr")
     with_out = f.compare("sgt", count, full)

@@ -30,7 +30,7 @@ from . import (
 )
 from .emit import SIZES
 from .layout import ENV
-from .loops import Kernel
+from .loops import Kernel, kernel_of
 from .partition import leaves_of, partition, topological
 from .plan import MADE, MAX_ARRAYS, PLAN, RECORD
 from .rows import Writer, define_common
@@ -43,12 +43,24 @@ PLANS = 1024
 """Kinds of arguments that a function remembers, some 2 kB each; then it begins anew."""
 
 
-class Fused:
-    """A function with a native form for each kind of arguments it has met."""
+_SETTINGS = frozenset((int, float, bool, str, tuple, type(None)))
+"""Types of the arguments that are no arrays; a call with anything else is not fused."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
+
+class Fused:
+    """A function with a native form for each kind of arguments it has met.
+
+    Args:
+        function: what is run on Symbols.
+        plain: what does the work where there is no native form; the function itself unless given.
+        least: calls whose largest array has fewer elements go to `plain`.
+    """
+
+    def __init__(self, function: Callable[..., Any], plain: Callable[..., Any] | None = None, least: int = 0) -> None:
+        functools.update_wrapper(self, function if plain is None else plain)
         self.function = function
+        self.plain = function if plain is None else plain
+        self.least = least
         self._plans: dict[Any, Callable[..., Any]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,16 +68,25 @@ class Fused:
             return self._with(kwargs)(*args)
         key: list[Any] = []
         arrays = []
+        most = 0
         for a in args:
             if type(a) is np.ndarray:
                 key += (a.dtype, a.shape, a.strides)
+                if a.dtype.char not in "fd?":
+                    return self.plain(*args)
                 arrays.append(a)
+                if (n := a.size) > most:
+                    most = n
+            elif type(a) in _SETTINGS:
+                key += (type(a), a or str(a))  # 0.0 and -0.0 are equal, and not the same
             else:
-                key += (type(a), a)
+                return self.plain(*args)
+        if most < self.least:
+            return self.plain(*args)
         try:
             plan = self._plans.get(tuple(key))
         except TypeError:
-            return self.function(*args)
+            return self.plain(*args)
         if plan is None:
             if len(self._plans) >= PLANS:
                 self._plans.clear()
@@ -78,16 +99,21 @@ class Fused:
 
     def _with(self, kwargs: dict[str, Any]) -> Callable[..., Any]:
         """Return the function with keyword arguments filled in; arrays come by position only."""
-        if any(isinstance(v, np.ndarray) for v in kwargs.values()):
-            return functools.partial(self.function, **kwargs)
+        if any(type(v) not in _SETTINGS for v in kwargs.values()):
+            return functools.partial(self.plain, **kwargs)
         key = tuple((n, type(v), v) for n, v in sorted(kwargs.items()))
         found = self._named.get(key)
         if found is None:
-            found = self._named[key] = Fused(functools.partial(self.function, **kwargs))
+            function, plain = (functools.partial(f, **kwargs) for f in (self.function, self.plain))
+            found = self._named[key] = Fused(function, plain, self.least)
         return found
 
     def _plan(self, args: tuple[Any, ...]) -> Callable[..., Any]:
         """Return what computes the result from the arrays among the arguments."""
+        if self.plain is not self.function:
+            # Arguments that it refuses are refused here, in its words; which ones does not depend on the values.
+            with np.errstate(all="ignore"):
+                self.plain(*args)
         try:
             return build(self.function, args)
         except Unfusable:
@@ -101,7 +127,7 @@ class Fused:
             given = list(fixed)
             for i, a in zip(places, arrays):
                 given[i] = a
-            return self.function(*given)
+            return self.plain(*given)
 
         return plain
 
@@ -132,7 +158,7 @@ def build(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., 
     arrays = [a for a in args if type(a) is np.ndarray]
     inputs = [source(i, a) for i, a in enumerate(arrays)]
     left = iter(inputs)
-    answer = function(*[next(left) if type(a) is np.ndarray else a for a in args])
+    answer = _run(function, [next(left) if type(a) is np.ndarray else a for a in args])
     several = isinstance(answer, tuple | list)
     shape = [answer] if not several else list(answer)
     outputs = [_output(x) for x in shape if x is not None]
@@ -140,6 +166,16 @@ def build(function: Callable[..., Any], args: tuple[Any, ...]) -> Callable[..., 
         raise Unfusable("no result, or the same one twice")
     plan = _Plan(inputs, [a.strides for a in arrays], outputs)
     return _answering(plan.builtin(), plan.copied, shape, several)
+
+
+def _run(function: Callable[..., Any], args: list[Any]) -> Any:
+    """Run a function on Symbols; whatever it cannot do with them, the arrays themselves will be judged by."""
+    try:
+        return function(*args)
+    except Unfusable:
+        raise
+    except Exception as problem:
+        raise Unfusable(f"{type(problem).__name__}: {problem}") from problem
 
 
 def elementwise(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
@@ -158,7 +194,7 @@ def elementwise(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
         symbols = [
             Symbol("input", (), i, (axis,) if i < arity else (), x.dtype) for i, x in enumerate(scalars)
         ]  # fmt: skip
-        answer = function(*symbols)
+        answer = _run(function, symbols)
         several = isinstance(answer, tuple | list)
         outputs = [_output(x) for x in (answer if several else [answer])]
         values: dict[Symbol, Scalar] = {}
@@ -185,7 +221,7 @@ def _output(x: Any) -> Symbol:
 
 def _answering(native: Any, copied: Sequence[int], shape: list[Any], several: bool) -> Callable[..., Any]:
     """Return a callable around a plan's builtin: copies before it where layouts need them, Nones put back after."""
-    if not copied and (not several or all(x is not None for x in shape)):
+    if not copied and (not several or (len(shape) > 1 and all(x is not None for x in shape))):
         found: Callable[..., Any] = native
         return found
 
@@ -208,11 +244,11 @@ _texts: dict[tuple[Any, ...], tuple[list[Kernel], dict[str, int]]] = {}
 
 def _compiled(kernels: list[Kernel]) -> dict[str, int]:
     """Return the addresses of the kernels' functions, k0.run, k0.finish, k1.run …"""
-    key = tuple(k.structure() for k in kernels)
+    key = tuple([k.structure for k in kernels])
     known = _texts.get(key)
     if known is None:
         module = Module()
-        define_common(module, {(n, r.dtype) for k in kernels for s in k.sweeps for n, r, _ in s.reductions})
+        define_common(module)
         names = []
         for i, kernel in enumerate(kernels):
             Writer(kernel, f"k{i}", module).define()
@@ -259,7 +295,7 @@ class _Plan:
             step = self.strides[x].get(inner) if inner is not None else None
             if step is not None and step != SIZES[x.kind]:
                 self._copy(x, inner)
-        kernel = Kernel(group, known, inner)
+        kernel = kernel_of(group, known, inner)
         return kernel, geometry.measure(kernel, order, self.strides)
 
     def _copy(self, x: Symbol, inner: Axis | None) -> None:
@@ -300,7 +336,7 @@ class _Plan:
                 "run": found[f"k{i}.run"],
                 "geometry": address(size.words),
                 "params": address(kernel.numbers, ctypes.c_double),
-                "cost": kernel.cost() * size.elements // 1000,
+                "cost": kernel.cost * size.elements // 1000,
                 "operands": address(operands),
                 "count": len(operands),
                 "partial_bytes": 8 * columns * size.units * reductions if kernel.partial else 0,

@@ -8,16 +8,48 @@ are stored: in the memory of a result that is not yet written, else in scratch m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 from .emit import Source, work
 from .partition import Group, check_shapes, topological
 from .scalar import Scalar, var
-from .symbols import Symbol, Unfusable
+from .symbols import Axis, Symbol, Unfusable
 
 HEAVY = 300
 """Picoseconds of work per float32 element from which a value is stored rather than computed again."""
+
+
+KNOWN = 4096
+"""Expressions that are remembered, some hundred bytes each; then remembering begins anew."""
+
+_applied: dict[tuple[Any, ...], tuple[list[Scalar], Scalar]] = {}
+_work: dict[tuple[int, ...], tuple[list[Scalar], int]] = {}
+
+
+def applied(function: Callable[..., Scalar], args: list[Scalar]) -> Scalar:
+    """Return a function of expressions; building one takes most of a trace, and formulas are used again and again."""
+    # Equal expressions are one object, and comparing them is an expression: so ids, of what the entry keeps alive.
+    key = (function, *map(id, args))
+    found = _applied.get(key)
+    if found is None:
+        if len(_applied) >= KNOWN:
+            _applied.clear()
+        found = _applied[key] = args, function(*args)
+    return found[1]
+
+
+def work_of(roots: list[Scalar]) -> int:
+    """Return `work`, remembered."""
+    key = tuple(map(id, roots))
+    found = _work.get(key)
+    if found is None:
+        if len(_work) >= KNOWN:
+            _work.clear()
+        found = _work[key] = roots, work(roots)
+    return found[1]
 
 
 class Sweep(NamedTuple):
@@ -53,7 +85,7 @@ class Kernel:
         inner: for each, whether it has the innermost axis.
         row: whether the innermost axis is reduced; else results of reductions are vectors of columns.
         partial: only reductions are stored, after one sweep: the sweep may be divided among threads.
-        numbers: values of the parameters %p0 …
+        numbers: values of the parameters %p0 …, which are those of the symbols `parameters`.
         rows: element types of the row values.
         scratch: element types of stored values.
     """
@@ -65,6 +97,7 @@ class Kernel:
         self.operands: list[Symbol] = []
         self.outputs = list(group.results)
         self.numbers: list[float] = []
+        self.parameters: list[Symbol] = []
         self.rows: list[str] = []
         self.scratch: list[str] = []
         self.row = inner_axis in group.reduced
@@ -117,7 +150,7 @@ class Kernel:
                     sources[name] = (kind, index, x.kind)
                 memo[x] = var(name, x.kind)
             else:
-                memo[x] = x.what(*[memo[a] for a in x.args])
+                memo[x] = applied(x.what, [memo[a] for a in x.args])
         return memo[node]
 
     def _variable(self, x: Symbol, sweep: int | None) -> tuple[str, int] | None:
@@ -140,6 +173,7 @@ class Kernel:
         if found is None:
             found = self._parameter_of[x] = len(self.numbers)
             self.numbers.append(float(x.what))
+            self.parameters.append(x)
         return found
 
     def _row(self, x: Symbol) -> int:
@@ -190,7 +224,7 @@ class Kernel:
                 if self._leaf(n) or n.op in ("number", "reduce") or self._is_row(n):
                     return True
                 if seen.get(n, s) < s:
-                    heavy[n] = n in self._kept_in or work([self._scalar(n, {}, None)]) >= HEAVY
+                    heavy[n] = n in self._kept_in or work_of([self._scalar(n, {}, None)]) >= HEAVY
                     return heavy[n]
                 return False
 
@@ -233,8 +267,9 @@ class Kernel:
                 places.append(("operand", self._number_of[n]))
         return Stage(roots, places, _ordered(sources))
 
+    @functools.cached_property
     def structure(self) -> tuple[Any, ...]:
-        """Return what the kernel's text depends on; equal for equal texts as long as the kernels compared are alive."""
+        """What the kernel's text depends on; equal for equal texts as long as the kernels compared are alive."""
         # Equal expressions are one object, and comparing expressions is an expression: so ids.
         sweeps = tuple(
             (
@@ -249,13 +284,62 @@ class Kernel:
         arrays = (tuple(self.kinds), tuple(self.inner), tuple(self.rows), tuple(self.scratch))
         return (self.row, self.partial, len(self.numbers), arrays, sweeps, stages)
 
+    @functools.cached_property
     def cost(self) -> int:
-        """Return picoseconds of work per element."""
+        """Picoseconds of work per element."""
         total = 0
         for sweep in self.sweeps:
-            total += work([*sweep.roots, *(x for _, x, _ in sweep.reductions)])
+            total += work_of([*sweep.roots, *(x for _, x, _ in sweep.reductions)])
             total += 80 * (len(sweep.roots) + len(sweep.reductions) + len(sweep.sources))
         return total
+
+
+_kernels: dict[tuple[Any, ...], tuple[Kernel, list[int], list[int], list[int]]] = {}
+"""Kernels by what they were made from, and the places of their operands, results and numbers in it."""
+
+
+def kernel_of(group: Group, known: set[int], inner_axis: Axis | None) -> Kernel:
+    """Return the kernel of a group, `Kernel(group, known, inner_axis)`.
+
+    Groups that differ in sizes and numbers only have kernels of one structure, which is found once.
+    """
+    order = topological(group.results, lambda n: n.op == "input" or id(n) in known)
+    place = {id(n): i for i, n in enumerate(order)}
+    axes: dict[Axis, int] = {}
+
+    def places(of: Iterable[Axis]) -> tuple[int, ...]:
+        return tuple([axes.setdefault(a, len(axes)) for a in of])
+
+    key: list[Any] = [place[id(r)] for r in group.results]
+    for n in order:
+        if n.op == "input" or id(n) in known:
+            key += ("leaf", n.kind, places(n.roots()))
+        elif n.op == "number":
+            key += ("number", n.kind)
+        else:
+            what = (n.what[0], places(a.root() for a in n.what[1])) if n.op == "reduce" else n.what
+            key += (n.op, what, n.kind, places(n.roots()), *[place[id(a)] for a in n.args])
+    key += (places(sorted_axes(group, axes)), None if inner_axis is None else axes.get(inner_axis))
+    found = _kernels.get(tuple(key))
+    if found is None:
+        kernel = Kernel(group, known, inner_axis)
+        if len(_kernels) >= KNOWN:
+            _kernels.clear()
+        a, b, c = ([place[id(n)] for n in one] for one in (kernel.operands, kernel.outputs, kernel.parameters))
+        _kernels[tuple(key)] = kernel, a, b, c
+        return kernel
+    first, operands, outputs, numbers = found
+    kernel = copy(first)
+    kernel.group = group
+    kernel.operands, kernel.outputs = [order[i] for i in operands], [order[i] for i in outputs]
+    kernel.parameters = [order[i] for i in numbers]
+    kernel.numbers = [float(n.what) for n in kernel.parameters]
+    return kernel
+
+
+def sorted_axes(group: Group, axes: dict[Axis, int]) -> list[Axis]:
+    """Return the reduced axes in the order of their numbers."""
+    return sorted(group.reduced, key=lambda a: axes.get(a, -1))
 
 
 def _ordered(sources: dict[str, tuple[str, int, str]]) -> list[tuple[str, int, str]]:
@@ -267,4 +351,4 @@ def variables(sources: Sequence[tuple[str, int, str]], one: Callable[[str, int],
     return [Source(f"%{kind[0]}{i}", dtype, one(kind, i)) for kind, i, dtype in sources]
 
 
-__all__ = ["Kernel", "Stage", "Sweep", "variables"]
+__all__ = ["Kernel", "Stage", "Sweep", "kernel_of", "variables"]

@@ -72,6 +72,11 @@ def install() -> None:
         _state["set_handler"](_state["capsule"])
 
 
+def pool_address() -> int:
+    """Return the address of what the handler's functions take as the pool, 0 where blocks are not kept."""
+    return ctypes.addressof(_state["pool"]) if _state else 0
+
+
 def define(module: Module) -> None:
     """Define the handler's functions: pool_malloc, pool_calloc, pool_realloc, pool_free, and pool_release."""
     with module.function("void", "evict", "ptr %pool", apart=True) as f:
@@ -291,4 +296,4 @@ def handler(found: dict[str, int], set_handler: int) -> Any:
     return capsule
 
 
-__all__ = ["LARGE", "define", "handler", "install", "kept", "limit", "release"]
+__all__ = ["LARGE", "define", "handler", "install", "kept", "limit", "pool_address", "release"]

@@ -17,7 +17,8 @@ DIRECT, ONE, FILL, GATHER = 0, 1, 2, 3
 
 def define(module: Module) -> None:
     """Define run_flat and run_nest, the `run` functions of jobs, and what they call."""
-    with module.function("void", "fill", "ptr %from", "ptr %to", "i64 %n", "i64 %step", "i64 %item", apart=True) as f:
+    head = ("ptr %from", "ptr %to", "i64 %n", "i64 %step", "i64 %item")
+    with module.function("void", "fill", *head, apart=True, part="vector") as f:
         for size, kind in ((4, "i32"), (8, "i64"), (1, "i8")):
             with f.when(f.compare("eq", "%item", size)):
                 with f.loop("%n") as i:

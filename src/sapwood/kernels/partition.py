@@ -119,11 +119,13 @@ def _assign(outputs: Sequence[Symbol], last: dict[Symbol, int], groups: list[Gro
             groups[last[out]].add(out)
         else:
             plain.append(out)
-    if plain:
-        group = Group(frozenset())
-        for out in plain:
-            group.add(out)
-        groups.append(group)
+    walks: dict[AxisSet, Group] = {}
+    for out in plain:
+        axes = frozenset(out.roots())
+        if axes not in walks:
+            walks[axes] = Group(frozenset())
+            groups.append(walks[axes])
+        walks[axes].add(out)
 
 
 def _cut(root: Symbol, h: int, last: dict[Symbol, int], groups: list[Group]) -> None:
@@ -151,11 +153,16 @@ def leaves_of(groups: Sequence[Group], index: int) -> set[int]:
 
 
 def check_shapes(group: Group) -> None:
-    """Refuse results that have some of the reduced axes but not all."""
+    """Refuse results that have some of the reduced axes but not all, or not the axes the others keep."""
+    kept = None
     for result in group.results:
-        some = group.reduced.intersection(result.roots())
+        axes = frozenset(result.roots())
+        some = group.reduced & axes
         if some and some != group.reduced:
             raise Unfusable("a result along some of the reduced dimensions only")
+        if kept is not None and axes - group.reduced != kept:
+            raise Unfusable("results along different dimensions")
+        kept = axes - group.reduced
 
 
 __all__ = ["AxisSet", "Group", "check_shapes", "leaves_of", "partition", "reduced_by", "topological"]

@@ -1,4 +1,4 @@
-"""Reductions of a block of contiguous elements to one, in an order that no compiler and no processor chooses.
+"""Reductions of a block of elements to one, in an order that no compiler and no processor chooses.
 
 Every block is added up in 32 lanes (16 of float64), the lanes as a tree. Sums of blocks are added as doubles, for
 float64 with the rounding errors of the additions added up beside them. So a sum is the same for any vector width and
@@ -7,63 +7,55 @@ any number of threads, and its error does not grow with its length.
 
 from __future__ import annotations
 
-from .scalar import Scalar, convert, isnan, maximum, minimum, select
-from .writer import Function, Module, Value
+from .scalar import LLVM_TYPES, Scalar, convert, isnan, maximum, minimum, select, type_of
+from .writer import Function, Value
 
-LANES = {"f32": 8, "f64": 4}
-"""Lanes of one accumulator; there are four."""
+LANES = {"i32": 32, "i64": 16}
+"""Lanes, by the integer type of the size of the largest elements."""
 REDUCTIONS = ("sum", "max", "min")
 IDENTITY = {"sum": "0.0", "max": "0xFFF0000000000000", "min": "0x7FF0000000000000"}
-_LLVM = {"f32": "float", "f64": "double"}
 
 
-def define(module: Module, name: str, dtype: str) -> None:
-    """Define `name.dtype(ptr elements, i64 n)`, which returns the reduction of a block as a double."""
-    kind, lanes = _LLVM[dtype], LANES[dtype]
-    vector, flags = f"<{lanes} x {kind}>", f"<{lanes} x i1>"
-    step, size = 4 * lanes, 4 if dtype == "f32" else 8
-    with module.function("double", f"{name}.{dtype}", "ptr %x", "i64 %n", apart=True) as f:
-        identity = f"splat ({kind} {IDENTITY[name]})"
-        cells = [f.cell(vector, identity) for _ in range(4)]
-        broken = f.cell(flags, "zeroinitializer")
+class Lanes:
+    """The running reduction of a block in lanes."""
 
-        def take(k: int, x: Value) -> None:
-            cells[k].set(_combine(f, name, vector, cells[k].get(), x))
-            if name != "sum":
-                # A comparison drops NaN, so that they are noted beside it.
-                broken.set(f.v(f"or {flags} {broken.get()}, {f.v(f'fcmp uno {vector} {x}, {x}')}"))
+    def __init__(self, f: Function, name: str, dtype: str, lanes: int) -> None:
+        self.f, self.name, self.lanes = f, name, lanes
+        self.element, self.kind = LLVM_TYPES[dtype], type_of(dtype, lanes)
+        self.identity = f"splat ({self.element} {IDENTITY[name]})"
+        self.cell = f.cell(self.kind, self.identity)
+        # A comparison drops NaN, so that they are kept beside it.
+        self.broken = None if name == "sum" else f.cell(self.kind, self.identity)
 
-        whole = f.v(f"and i64 %n, {-step}")
-        with f.loop(whole, step=step) as i:
-            for k in range(4):
-                take(k, f.load(vector, f.element(kind, f.element(kind, "%x", i), k * lanes), f", align {size}"))
-        with f.when(f.compare("slt", whole, "%n")):
-            # Lanes that have no element take the identity.
-            left = f.v(f"trunc i64 {f.sub('%n', whole)} to i32")
-            one = f.v(f"insertelement <{lanes} x i32> poison, i32 {left}, i64 0")
-            all_ = f.v(f"shufflevector <{lanes} x i32> {one}, <{lanes} x i32> poison, <{lanes} x i32> zeroinitializer")
-            for k in range(4):
-                index = ", ".join(f"i32 {k * lanes + i}" for i in range(lanes))
-                mask = f.v(f"icmp ult <{lanes} x i32> <{index}>, {all_}")
-                place = f.element(kind, f.element(kind, "%x", whole), k * lanes)
-                suffix = f"v{lanes}{dtype}.p0"
-                arguments = f"ptr {place}, i32 {size}, {flags} {mask}, {vector} {identity}"
-                take(k, f.v(f"call {vector} @llvm.masked.load.{suffix}({arguments})"))
-        with f.when(f.compare("ne", f.v(f"bitcast {flags} {broken.get()} to i{lanes}"), 0, f"i{lanes}"), seldom=True):
-            f.ret("double", "0x7FF8000000000000")
-        a, b, c, d = (cell.get() for cell in cells)
-        left, right = (_combine(f, name, vector, p, q) for p, q in ((a, b), (c, d)))
-        total = _combine(f, name, vector, left, right)
+    def take(self, x: Value, mask: Value) -> None:
+        """Take a vector in; `mask` says which of its elements there are, "" that all are."""
+        f, flags = self.f, f"<{self.lanes} x i1>"
+        if mask:
+            x = f.v(f"select {flags} {mask}, {self.kind} {x}, {self.kind} {self.identity}")
+        self.cell.set(_combine(f, self.name, self.kind, self.cell.get(), x))
+        if self.broken is not None:
+            lost = f.v(f"fcmp uno {self.kind} {x}, {x}")
+            self.broken.set(f.v(f"select {flags} {lost}, {self.kind} {x}, {self.kind} {self.broken.get()}"))
+
+    def total(self) -> Value:
+        """Return the result of the block as a double."""
+        f, lanes, kind, total = self.f, self.lanes, self.kind, self.cell.get()
         while lanes > 1:
             lanes //= 2
             halves = []
             for start in (0, lanes):
                 mask = ", ".join(f"i32 {start + i}" for i in range(lanes))
-                halves.append(f.v(f"shufflevector {vector} {total}, {vector} poison, <{lanes} x i32> <{mask}>"))
-            vector = f"<{lanes} x {kind}>"
-            total = _combine(f, name, vector, *halves)
-        result = f.v(f"extractelement {vector} {total}, i64 0")
-        f.ret("double", f.v(f"fpext float {result} to double") if dtype == "f32" else result)
+                halves.append(f.v(f"shufflevector {kind} {total}, {kind} poison, <{lanes} x i32> <{mask}>"))
+            kind = f"<{lanes} x {self.element}>"
+            total = _combine(f, self.name, kind, *halves)
+        result = f.v(f"extractelement {kind} {total}, i64 0")
+        if self.element == "float":
+            result = f.v(f"fpext float {result} to double")
+        if self.broken is None:
+            return result
+        flags = f.v(f"fcmp uno {self.kind} {self.broken.get()}, zeroinitializer")
+        lost = f.compare("ne", f.v(f"bitcast <{self.lanes} x i1> {flags} to i{self.lanes}"), 0, f"i{self.lanes}")
+        return f.choose(lost, "0x7FF8000000000000", result, "double")
 
 
 def _combine(f: Function, name: str, vector: str, a: Value, b: Value) -> Value:
@@ -90,4 +82,4 @@ def total(name: str, high: Scalar, low: Scalar, dtype: str) -> Scalar:
     return convert(whole, dtype)
 
 
-__all__ = ["IDENTITY", "LANES", "REDUCTIONS", "accumulate", "define", "total"]
+__all__ = ["IDENTITY", "LANES", "REDUCTIONS", "Lanes", "accumulate", "total"]

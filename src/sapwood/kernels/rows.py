@@ -8,10 +8,10 @@ sweep goes through it row by row. Sizes and strides are read from the job, so on
 from __future__ import annotations
 
 from . import reducing
-from .emit import SIZES, STORED, Source, define_loop, inline, load_element, store_element
+from .emit import SIZES, STORED, Source, define_loop, inline, load_element, splat, store_element, vector_loop, word_of
 from .layout import ENV, fields
 from .loops import Kernel, Stage, variables
-from .scalar import Scalar, const, convert, var
+from .scalar import const, convert, var
 from .writer import Cell, Function, Module, Operand, Value
 
 BLOCK = 1024
@@ -37,22 +37,28 @@ class Writer:
         self.kernel, self.name, self.module = kernel, name, module
         self.columns = 1 if kernel.row else STRIP
         self.reductions = kernel.sweeps[0].reductions if kernel.partial else []
+        self.word = word_of([*kernel.kinds, *kernel.rows, *kernel.scratch])
+        self.lanes = reducing.LANES[self.word]
 
     def define(self) -> None:
         """Define `name.run` and, for a partial kernel, `name.finish`."""
         module, kernel = self.module, self.kernel
         params = [(f"%p{j}", self._param_kind()) for j in range(len(kernel.numbers))]
         for s, (sweep, stage) in enumerate(zip(kernel.sweeps, kernel.stages)):
-            self._sweep_loop(s, params)
+            if not kernel.row:
+                self._sweep_loop(s, params)
             if stage.roots and not kernel.row:
                 sources = variables(stage.sources, self._one_in_stage)
                 define_loop(module, f"{self.name}.stage{s}", sources, stage.roots, params, internal=True)
             for name, root, row in sweep.reductions:
                 self._total_loops(name, root.dtype, row)
-        with module.function("void", f"{self.name}.run", "ptr %job", "i64 %begin", "i64 %end") as f:
+        # Along rows the loops are written where they are needed: a call and a pass through memory cost a short row more
+        # than its elements do.
+        part = "vector" if kernel.row else "control"
+        with module.function("void", f"{self.name}.run", "ptr %job", "i64 %begin", "i64 %end", part=part) as f:
             self._run(f)
         if kernel.partial:
-            with module.function("void", f"{self.name}.finish", "ptr %job") as f:
+            with module.function("void", f"{self.name}.finish", "ptr %job", part="control") as f:
                 self._finish(f)
 
     def _param_kind(self) -> str:
@@ -69,18 +75,14 @@ class Writer:
         return kind == "operand" and not self.kernel.inner[index]
 
     def _sweep_loop(self, s: int, params: list[tuple[str, str]]) -> None:
-        """Define the loop of a sweep: results, then arguments of reductions (rows) or accumulators (columns)."""
+        """Define the loop of a sweep over columns: results, then accumulators."""
         sweep = self.kernel.sweeps[s]
         sources = variables(sweep.sources, self._one)
         roots = list(sweep.roots)
         for q, (name, root, _) in enumerate(sweep.reductions):
-            if self.kernel.row:
-                if self._direct(s, root) is None:
-                    roots.append(root)
-            else:
-                have = var(f"%acc{q}", root.dtype)
-                sources.append(Source(f"%acc{q}", root.dtype))
-                roots.append(have + root if name == "sum" else reducing.accumulate(name, have, have, root)[0])
+            have = var(f"%acc{q}", root.dtype)
+            sources.append(Source(f"%acc{q}", root.dtype))
+            roots.append(have + root if name == "sum" else reducing.accumulate(name, have, have, root)[0])
         define_loop(self.module, f"{self.name}.sweep{s}", sources, roots, params, internal=True)
 
     def _total_loops(self, name: str, dtype: str, row: int) -> None:
@@ -116,6 +118,7 @@ class Writer:
         self.counts = {
             n: self._geometry(f, n) for n in ("kept", "gone", "width", "rows", "strip", "strips", "parts", "work")
         }
+        self.whole = f.compare("eq", self.counts["parts"], 1) if self.kernel.partial else "true"
         # Stores into arrays might change the geometry for all that LLVM knows, so what every row needs is read once.
         self.simple = {group: f.compare("sle", self.counts[group], 1) for group in ("kept", "gone")}
         strides = [GEOMETRY["strides"] + 16 * DIMS * k for k in range(len(self.kernel.kinds))]
@@ -127,9 +130,13 @@ class Writer:
         self.rows = f.space("[8 x i8]", self.columns * count, align=64)
         self.high = f.space("double", self.columns * count, align=64)
         self.low = f.space("double", self.columns * count, align=64)
-        self.blocks = f.space("[8 x i8]", (BLOCK if self.kernel.row else STRIP) * count, align=64)
-        self.list = f.space("ptr", 3 * len(self.kernel.kinds) + 3 * count + 8)
         self.here = [f.cell("ptr") for _ in self.kernel.kinds]
+        if self.kernel.row:
+            kind, numbers = self._param_kind(), range(len(self.kernel.numbers))
+            self.numbers = {f"%p{j}": splat(f, kind, self._param(f, j), self.lanes) for j in numbers}
+        else:
+            self.blocks = f.space("[8 x i8]", STRIP * count, align=64)
+        self.list = f.space("ptr", 3 * len(self.kernel.kinds) + 3 * count + 8)
 
     def _slot(self, f: Function, memory: Value, index: int, width: int) -> Value:
         return f.at(memory, 8 * width * index)
@@ -194,8 +201,7 @@ class Writer:
         with f.loop("%end", "%begin") as number:
             part, unit = f.cell("i64", 0), f.cell("i64", number)
             if kernel.partial:
-                # A division costs as much as a short row.
-                with f.unless(f.compare("eq", self.counts["parts"], 1)):
+                with f.unless(self.whole):
                     part.set(f.urem(number, self.counts["parts"]))
                     unit.set(f.udiv(number, self.counts["parts"]))
             n = self._unit(f, unit.get())
@@ -212,8 +218,9 @@ class Writer:
                         self._call(f, f"row{row}.part", n, [self._part_slot(f, number, q), *pair])
                     else:
                         self._call(f, f"row{row}.total", n, [self._row_slot(f, row), *pair])
-                if not kernel.partial:
-                    self._stage(f, s, n)
+                if kernel.row or not kernel.partial:
+                    with f.when(self.whole):
+                        self._stage(f, s, n)
         if kernel.scratch:
             f.call("void", f.field("ptr", env, ENV["free"]), f"ptr {memory}")
 
@@ -244,8 +251,12 @@ class Writer:
         if not self.kernel.partial:
             return "0", total
         parts = self.counts["parts"]
-        begin = f.udiv(f.mul(part, total), parts)
-        return begin, f.udiv(f.mul(f.add(part, 1), total), parts)
+        begin, end = f.cell("i64", 0), f.cell("i64", total)
+        # A division costs as much as a short row.
+        with f.unless(self.whole):
+            begin.set(f.udiv(f.mul(part, total), parts))
+            end.set(f.udiv(f.mul(f.add(part, 1), total), parts))
+        return begin.get(), end.get()
 
     def _sweep_row(self, f: Function, s: int, part: Value, number: Value, scratch: list[Value]) -> None:
         sweep = self.kernel.sweeps[s]
@@ -272,11 +283,17 @@ class Writer:
                     start.set(0)
                     at.set(f.add(at.get(), 1))
         for q, ((high, low), (name, root, index)) in enumerate(zip(running, sweep.reductions)):
-            dtype = "f64" if self.kernel.partial else root.dtype
-            expression = reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)
-            (value,) = inline(f, [expression], {"%h": high.get(), "%l": low.get()})
-            place = self._part_slot(f, number, q) if self.kernel.partial else self._row_slot(f, index)
-            f.store(STORED[dtype], value, place)
+            pair = {"%h": high.get(), "%l": low.get()}
+
+            def put(dtype: str, place: Value, name: str = name, pair: dict[str, Value] = pair) -> None:
+                (value,) = inline(f, [reducing.total(name, var("%h", "f64"), var("%l", "f64"), dtype)], pair)
+                f.store(STORED[dtype], value, place)
+
+            with f.when(self.whole):
+                put(root.dtype, self._row_slot(f, index))
+            if self.kernel.partial:
+                with f.unless(self.whole):
+                    put("f64", self._part_slot(f, number, q))
 
     def _block(
         self,
@@ -292,17 +309,26 @@ class Writer:
         sweep = self.kernel.sweeps[s]
         flat = f.add(f.mul(row, self.counts["width"]), start)
         pointers = [self._at(f, kind, i, row, start, flat, scratch) for kind, i in self._places(s)]
-        outs = len(sweep.roots)
-        buffers, computed = [], []
-        for _, root, index in sweep.reductions:
-            direct = self._direct(s, root)
-            if direct is None:
-                computed.append(self._slot(f, self.blocks, index, BLOCK))
-            buffers.append(computed[-1] if direct is None else self._at(f, *direct, row, start, flat, scratch))
-        if outs or computed:
-            self._call(f, f"sweep{s}", n, [*pointers[:outs], *computed, *pointers[outs:]])
-        for buffer, (high, low), (name, root, _) in zip(buffers, running, sweep.reductions):
-            x = f.call("double", f"@{name}.{root.dtype}", f"ptr {buffer}", f"i64 {n}")
+        outs, lanes = pointers[: len(sweep.roots)], self.lanes
+        places = dict(zip(variables(sweep.sources, self._one), pointers[len(outs) :]))
+        names = dict(self.numbers)
+        for source, place in places.items():
+            if source.one:
+                names[source.name] = splat(f, source.dtype, load_element(f, source, place), lanes)
+        roots = [*sweep.roots, *(root for _, root, _ in sweep.reductions)]
+        blocks = [reducing.Lanes(f, name, root.dtype, lanes) for name, root, _ in sweep.reductions]
+
+        def take(values: list[Value], mask: Value) -> None:
+            for block, value in zip(blocks, values):
+                block.take(value, mask)
+
+        whole = f.v(f"and i64 {n}, {-lanes}")
+        for stop, begin in ((whole, "0"), (n, whole)):
+            vector_loop(
+                f, stop, begin, lanes, places, roots, outs, names, take, word=self.word, whole=stop is whole
+            )  # fmt: skip
+        for block, (high, low), (name, root, _) in zip(blocks, running, sweep.reductions):
+            x = block.total()
             # Sums of float32 blocks lose nothing as doubles that float32 could hold.
             exact = name == "sum" and root.dtype == "f32"
             high_, low_, x_ = var("%h", "f64"), var("%l", "f64"), var("%x", "f64")
@@ -310,16 +336,6 @@ class Writer:
             values = inline(f, after, {"%h": high.get(), "%l": low.get(), "%x": x})
             high.set(values[0])
             low.set(values[1])
-
-    def _direct(self, s: int, root: Scalar) -> tuple[str, int] | None:
-        """Return the array that holds a reduction's argument when the sweep's loop has run, if there is one."""
-        for stored, place in zip(self.kernel.sweeps[s].roots, self.kernel.sweeps[s].places):
-            if stored is root:
-                return place
-        for k, kind in enumerate(self.kernel.kinds):
-            if root is var(f"%o{k}", kind) and self.kernel.inner[k]:
-                return "operand", k
-        return None
 
     def _places(self, s: int) -> list[tuple[str, int]]:
         sweep = self.kernel.sweeps[s]
@@ -352,8 +368,11 @@ class Writer:
                 self._call(f, f"row{index}.flush", n, [*pair, block, *pair, block])
 
     def _finish(self, f: Function) -> None:
-        """Add up the parts of every unit, and compute what follows."""
+        """Add up the parts of every unit, and compute what follows; where rows are whole `run` has done it."""
         self._prepare(f)
+        if self.kernel.row:
+            with f.when(self.whole):
+                f.ret()
         found = [(name, root.dtype, row) for name, root, row in self.kernel.sweeps[0].reductions]
         partials = f.field("ptr", "%job", JOB["partials"])
         parts = self.counts["parts"]
@@ -373,9 +392,11 @@ class Writer:
             self._stage(f, 0, n)
 
 
-def define_common(module: Module, reductions: set[tuple[str, str]]) -> None:
-    """Define what kernels of one module share: `offset` and the reductions of blocks."""
-    with module.function("i64", "offset", "i64 %dims", "ptr %sizes", "ptr %strides", "i64 %index", internal=True) as f:
+def define_common(module: Module) -> None:
+    """Define what the kernels of one module share: `offset`."""
+    with module.function(
+        "i64", "offset", "i64 %dims", "ptr %sizes", "ptr %strides", "i64 %index", internal=True, part="control"
+    ) as f:
         with f.when(f.compare("eq", "%dims", 1)):
             f.ret("i64", f.mul("%index", f.load("i64", "%strides")))
         left, sum_ = f.cell("i64", "%index"), f.cell("i64", 0)
@@ -385,8 +406,6 @@ def define_common(module: Module, reductions: set[tuple[str, str]]) -> None:
             sum_.set(f.add(sum_.get(), f.mul(f.urem(left.get(), size), step)))
             left.set(f.udiv(left.get(), size))
         f.ret("i64", sum_.get())
-    for name, dtype in sorted(reductions):
-        reducing.define(module, name, dtype)
 
 
 __all__ = ["DIMS", "GEOMETRY", "JOB", "Writer", "define_common"]

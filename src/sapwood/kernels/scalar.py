@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from ..errors import ArgumentError, DtypeError
 
 __all__ = [
+    "FLOATS",
+    "LLVM_TYPES",
     "Number",
     "Scalar",
     "as_scalar",
@@ -48,6 +50,7 @@ __all__ = [
     "select",
     "sqrt",
     "trunc",
+    "type_of",
     "var",
 ]
 
@@ -390,29 +393,45 @@ def guard(roots: Sequence[Scalar]) -> Scalar | None:
     return found
 
 
-def lower(roots: Sequence[Scalar], *, prefix: str = "t", fast: bool = False) -> tuple[list[str], list[str]]:
+def lower(
+    roots: Sequence[Scalar],
+    *,
+    prefix: str = "t",
+    fast: bool = False,
+    lanes: int = 0,
+    names: Mapping[str, str] | None = None,
+) -> tuple[list[str], list[str]]:
     """Write the expressions as LLVM instructions.
 
     Args:
         roots: the wanted values.
         prefix: start of the names given to intermediate values, %t0, %t1 …
         fast: take the second choice of every `rare` without asking.
+        lanes: compute on vectors of so many elements, which the variables must be; 0: on single elements.
+        names: other names of variables, by their own.
 
     Returns:
         the instructions in order, without indentation, each shared part once; and the operand text of each root.
         Intrinsics need no declaration: LLVM declares them from their names.
     """
-    names: dict[Scalar, str] = {}
+    known: dict[Scalar, str] = {}
     lines: list[str] = []
     for node in _order(roots, fast=fast):
-        if node.value is not None:
-            names[node] = node.value
+        if node.op == "var":
+            known[node] = str(node.value) if names is None else names[str(node.value)]
+        elif node.value is not None:
+            known[node] = f"splat ({LLVM_TYPES[node.dtype]} {node.value})" if lanes else node.value
         elif node.op == "rare" and fast:
-            names[node] = names[node.args[2]]
+            known[node] = known[node.args[2]]
         else:
-            names[node] = f"%{prefix}{len(lines)}"
-            lines.append(f"{names[node]} = {_instruction(node, [names[a] for a in node.args])}")
-    return lines, [names[r] for r in roots]
+            known[node] = f"%{prefix}{len(lines)}"
+            lines.append(f"{known[node]} = {_instruction(node, [known[a] for a in node.args], lanes)}")
+    return lines, [known[r] for r in roots]
+
+
+def type_of(dtype: str, lanes: int) -> str:
+    """Return LLVM's name of a vector type, of the plain type for 0 lanes."""
+    return f"<{lanes} x {LLVM_TYPES[dtype]}>" if lanes else LLVM_TYPES[dtype]
 
 
 def _order(roots: Iterable[Scalar], *, fast: bool) -> list[Scalar]:
@@ -438,17 +457,16 @@ def _order(roots: Iterable[Scalar], *, fast: bool) -> list[Scalar]:
 _FLOAT_OPS = {"add": "fadd", "sub": "fsub", "mul": "fmul", "div": "fdiv"}
 
 
-def _instruction(node: Scalar, a: list[str]) -> str:
+def _instruction(node: Scalar, a: list[str], lanes: int) -> str:
     """Return the right-hand side of one node, with its operands' texts `a`."""
     op = node.op
     dtype = node.args[0].dtype
-    kind = LLVM_TYPES[dtype]
+    kind, result = type_of(dtype, lanes), type_of(node.dtype, lanes)
     is_float = dtype in FLOATS
     if op in INTRINSICS:
-        return f"call {kind} @llvm.{op}.{dtype}({', '.join(f'{kind} {x}' for x in a)})"
+        return f"call {kind} @llvm.{op}.{f'v{lanes}' if lanes else ''}{dtype}({', '.join(f'{kind} {x}' for x in a)})"
     if op in ("select", "rare"):
-        out = LLVM_TYPES[node.dtype]
-        return f"select i1 {a[0]}, {out} {a[1]}, {out} {a[2]}"
+        return f"select {kind} {a[0]}, {result} {a[1]}, {result} {a[2]}"
     if op in COMPARISONS:
         # NaN compares unequal to everything: "une", and ordered comparisons else.
         if is_float:
@@ -456,11 +474,11 @@ def _instruction(node: Scalar, a: list[str]) -> str:
         sign = "" if op in ("eq", "ne") else "u" if dtype in ("u8", "i1") else "s"
         return f"icmp {sign}{op} {kind} {a[0]}, {a[1]}"
     if op == "neg":
-        return f"fneg {kind} {a[0]}" if is_float else f"sub {kind} 0, {a[0]}"
+        return f"fneg {kind} {a[0]}" if is_float else f"sub {kind} {'zeroinitializer' if lanes else 0}, {a[0]}"
     if op == "bitcast":
-        return f"bitcast {kind} {a[0]} to {LLVM_TYPES[node.dtype]}"
+        return f"bitcast {kind} {a[0]} to {result}"
     if op == "convert":
-        return f"{_conversion(dtype, node.dtype)} {kind} {a[0]} to {LLVM_TYPES[node.dtype]}"
+        return f"{_conversion(dtype, node.dtype)} {kind} {a[0]} to {result}"
     if op == "shr":
         op = "lshr" if dtype in ("u8", "i1") else "ashr"
     return f"{_FLOAT_OPS[op] if is_float else op} {kind} {a[0]}, {a[1]}"

@@ -10,6 +10,8 @@ Whatever else a formula does raises `Unfusable`, and the caller runs it on array
 
 from __future__ import annotations
 
+import functools
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -216,7 +218,7 @@ def mean(x: Symbol, dim: Any = None, keepdim: bool = False) -> Symbol:
     for d in dims_of(x, dim):
         n *= x.shape[d] if x.ndim else 1
     total = reduce("sum", x, dim, keepdim)
-    return point(lambda a, b: a / b, (total, number(n, x.kind)), x.kind)
+    return point(operator.truediv, (total, number(n, x.kind)), x.kind)
 
 
 def moved(x: Symbol, axes: Iterable[Axis | None]) -> Symbol:
@@ -250,7 +252,12 @@ def expand(x: Symbol, shape: Sequence[int]) -> Symbol:
 
 def convert(x: Symbol, kind: str) -> Symbol:
     """Return a value in another type."""
-    return x if x.kind == kind else Symbol("point", (x,), lambda a: scalar.convert(a, kind), x.axes, kind)
+    return x if x.kind == kind else Symbol("point", (x,), _conversion(kind), x.axes, kind)
+
+
+@functools.cache
+def _conversion(kind: str) -> Callable[[Scalar], Scalar]:
+    return lambda x: scalar.convert(x, kind)
 
 
 __all__ = [

@@ -98,8 +98,9 @@ def _blas() -> tuple[Any, ...]:
                 library = ctypes.CDLL(str(path), mode=mode | os.RTLD_NOW)
             except OSError:
                 continue
-            # C's names only: those with another underscore are Fortran's, which take an address.
-            names = [f"{p}openblas_set_num_threads{s}" for p in ("scipy_", "") for s in ("64_", "")]
+            # A name that ends in "_" alone is Fortran's and takes an address.
+            prefixes, suffixes = ("scipy_", ""), ("64_", "_64", "")
+            names = [f"{p}openblas_set_num_threads{s}" for p in prefixes for s in suffixes]
             name = next((n for n in names if hasattr(library, n)), None)
             if name is not None:
                 function = getattr(library, name)

@@ -232,7 +232,10 @@ def _unsqueezed(x: Symbol, dims: tuple[int, ...]) -> Symbol:
 
 def _op_reduction(name: str, x: Symbol, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Symbol:
     if dtype is not None:
-        raise Unfusable(f"{name} with a dtype")
+        kind = symbols.DTYPES.get(getattr(getattr(dtype, "numpy", dtype), "char", ""), "")
+        if kind not in ("f32", "f64"):
+            raise Unfusable(f"{name} with the dtype {dtype}")
+        x = symbols.convert(x, kind)
     return symbols.mean(x, dim, keepdim) if name == "mean" else symbols.reduce(_REDUCTIONS[name], x, dim, keepdim)
 
 
@@ -240,6 +243,16 @@ def _transposed(x: Symbol, dim0: int, dim1: int) -> Symbol:
     axes = list(x.axes)
     axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
     return symbols.moved(x, axes)
+
+
+def _squeezed(x: Symbol, dim: Any) -> Symbol:
+    dims = symbols.dims_of(x, dim)
+    return symbols.moved(x, [a for d, a in enumerate(x.axes) if d not in dims or a is not None])
+
+
+def _clamped(x: Symbol, low: Any, high: Any) -> Symbol:
+    x = x if low is None else of_name("maximum", (x, low))
+    return x if high is None else of_name("minimum", (x, high))
 
 
 def _restored(x: Symbol, shape: Sequence[int], dim: Any, keepdim: bool) -> Symbol:
@@ -253,6 +266,8 @@ OPS: dict[str, Callable[..., Symbol]] = {
     "mean": partial(_op_reduction, "mean"),
     "amax": partial(_op_reduction, "amax"),
     "amin": partial(_op_reduction, "amin"),
+    "max_all": lambda x: symbols.reduce("max", x),
+    "min_all": lambda x: symbols.reduce("min", x),
     "transpose": _transposed,
     "permute": lambda x, dims: symbols.moved(x, [x.axes[d] for d in dims]),
     "unsqueeze": lambda x, dim: _unsqueezed(x, (dim % (x.ndim + 1),)),
@@ -260,8 +275,22 @@ OPS: dict[str, Callable[..., Symbol]] = {
     "view": symbols.reshape,
     "expand": symbols.expand,
     "restore_dims": _restored,
+    "squeeze": lambda x, dim=None: _squeezed(x, dim),
+    "tied": lambda grad, other: symbols.moved(grad, grad.axes),
+    "clamp": lambda x, low, high: _clamped(x, low, high),
 }
 """Ops that are no pointwise functions."""
+
+
+def knows(op: Any) -> bool:
+    """Return whether there is any way that an op's call on Symbols may be understood."""
+    return op.formula is not None or is_primitive(op)
+
+
+def is_primitive(op: Any) -> bool:
+    """Return whether an op is understood by itself, without its formula."""
+    name = op.name.rstrip("_")
+    return any(name in d for d in (OPS, ARITHMETIC, COMPARISONS, LOGICAL, ("pow", "where")))
 
 
 def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -279,9 +308,9 @@ def of_op(op: Any, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         return of_name(name, inputs)
     if op.formula is None:
         raise Unfusable(f"the op {op.name}")
-    named = {n: given[n] for n, _, keyword in op.params if n in given and keyword}
-    positional = [given[n] for n, _, keyword in op.params if n in given and not keyword]
-    return op.formula(*inputs, *positional, **named)
+    given |= dict(zip([n.lstrip("*") for n in op.inputs], inputs))
+    positional = [given[n] for n, _, keyword in op.params if not keyword]
+    return op.formula(*positional, **{n: given[n] for n, _, keyword in op.params if keyword})
 
 
 def _gelu(x: Symbol, approximate: str = "none") -> Symbol:
@@ -289,6 +318,8 @@ def _gelu(x: Symbol, approximate: str = "none") -> Symbol:
 
 
 OPS["gelu"] = _gelu
+OPS["sgn"] = lambda x: of_name("sign", (x,))
+OPS["zeros_like"] = lambda x, **_: symbols.point(lambda a: scalar.const(0.0, a.dtype), (x,), x.kind)
 
 
 def _operator(name: str, *, reflected: bool = False) -> Callable[..., Symbol]:
@@ -316,4 +347,16 @@ for _symbol, _name in {"neg": "neg", "invert": "bitwise_not", "abs": "abs"}.item
     setattr(Symbol, f"__{_symbol}__", _operator(_name))
 Symbol.__hash__ = object.__hash__  # type: ignore[method-assign]
 
-__all__ = ["ARITHMETIC", "COMPARISONS", "LOGICAL", "OPS", "of_function", "of_name", "of_op", "power", "where"]
+__all__ = [
+    "ARITHMETIC",
+    "COMPARISONS",
+    "LOGICAL",
+    "OPS",
+    "is_primitive",
+    "knows",
+    "of_function",
+    "of_name",
+    "of_op",
+    "power",
+    "where",
+]

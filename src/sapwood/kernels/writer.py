@@ -20,33 +20,44 @@ Value = str
 Operand = str | int
 
 
+PART = "; part "
+"""How the line before each part of a module's text begins."""
 _SELDOM = '!{!"branch_weights", i32 1, i32 2000}'
 
 
+class _Definition(NamedTuple):
+    part: str
+    internal: bool
+    head: str
+    body: str
+
+
 class Module:
-    """Functions that are compiled together; helpers among them can be inlined into each other."""
+    """Functions that are compiled together, in up to three parts: see `engine.load`."""
 
     def __init__(self) -> None:
-        self._functions: list[str] = []
+        self._functions: list[_Definition] = []
         self._metadata: list[str] = []
 
     @contextmanager
     def function(
-        self, returns: str, name: str, *params: str, internal: bool = False, apart: bool = False
+        self, returns: str, name: str, *params: str, internal: bool = False, apart: bool = False, part: str = "plain"
     ) -> Iterator[Function]:
         """Define a function; the block writes its body and must end in `ret`, or return void.
 
         Args:
             internal: only this module calls it.
             apart: only this module calls it, and it stays a function of its own.
+            part: how it is compiled: "vector" has loops over vectors already, "control" no loop that matters, "plain"
+                leaves that to `engine.load`.
         """
         f = Function(self)
         yield f
         if not f.ended:
             f.ret()
-        linkage = "internal " if internal or apart else ""
-        head = f"define {linkage}{returns} @{name}({', '.join(params)}) #{int(apart)} {{\nentry:"
-        self._functions.append("\n".join([head, *f.cells, *f.lines, "}"]))
+        head = f"{returns} @{name}({', '.join(params)})"
+        body = "\n".join([f" #{int(apart)} {{\nentry:", *f.cells, *f.lines, "}"])
+        self._functions.append(_Definition(part, internal or apart, head, body))
 
     def metadata(self, text: str) -> str:
         """Add a metadata node and return its name."""
@@ -58,12 +69,23 @@ class Module:
         self._metadata[int(name[1:])] = text
 
     def text(self) -> str:
-        """Return the module as LLVM reads it."""
-        metadata = [f"!{i} = {t}" for i, t in enumerate(self._metadata)]
+        """Return the module as LLVM reads it, each part behind a line that names it."""
         # Loops that look like memset or memcpy stay loops: a call costs more than the few elements of a row.
         words = 'nounwind "no-builtins" "frame-pointer"="none"'
-        attributes = [f"attributes #0 = {{ {words} }}", f"attributes #1 = {{ noinline {words} }}"]
-        return "\n".join([*self._functions, *attributes, *metadata, ""])
+        tail = [f"attributes #0 = {{ {words} }}", f"attributes #1 = {{ noinline {words} }}"]
+        tail += [f"!{i} = {t}" for i, t in enumerate(self._metadata)]
+        parts = list(dict.fromkeys(f.part for f in self._functions))
+        texts = []
+        for part in parts:
+            lines = [PART + part]
+            for f in self._functions:
+                if f.part == part:
+                    linkage = "internal " if f.internal and len(parts) == 1 else ""
+                    lines.append(f"define {linkage}{f.head}{f.body}")
+                else:
+                    lines.append(f"declare {f.head}")
+            texts += [*lines, *tail]
+        return "\n".join([*texts, ""])
 
 
 class Cell(NamedTuple):
@@ -259,4 +281,4 @@ class Function:
         return result
 
 
-__all__ = ["Cell", "Function", "Module", "Operand", "Value"]
+__all__ = ["PART", "Cell", "Function", "Module", "Operand", "Value"]

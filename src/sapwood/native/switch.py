@@ -9,26 +9,21 @@ from __future__ import annotations
 
 import ctypes
 import types
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from .. import origin
 from ..autograd import engine
-from ..kernels import builtin, emit, vocabulary
+from ..kernels import builtin, vocabulary
 from ..kernels import engine as compiler
-from ..kernels.front import MAX_ARITY
 from ..kernels.writer import Module
 from ..node import Unusual, unusual
-from ..ops import call, nodes, source
-from ..ops.call import forward_of
+from ..ops import call, nodes, serving, source
 from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
 from . import calls, lines, objects, sweep
-
-EXACT = ("add", "sub", "mul", "div", "neg", "sqrt", "square", "reciprocal", "relu", "maximum", "minimum", "abs")
-"""Ops whose kernels give NumPy's results to the last bit, so that it does not matter when they are switched on."""
 
 _installed: dict[str, tuple[Any, Any]] = {}
 """Operator -> (the descriptor, the printed function)."""
@@ -50,6 +45,7 @@ def start() -> bool:
     for function, op, method in list(call.printed):
         install(function, op, method)
     call.printers.append(install)
+    serving.listeners.append(_adopt)
     engine.sweep = _builtin("sweep", _code()["sweep"], ctypes.addressof(_world()))
     origin.Tracking.listeners.append(_tracked)
     return True
@@ -111,12 +107,21 @@ def install(function: Any, op: Any, method: str | None) -> None:
         _put(name, function)
 
 
-@cache
 def _kernel(op: Any) -> Any:
     """Return the kernel of an op that can be called natively, else None."""
-    if op.name not in EXACT or _plan(op) is None or len(nodes.node_names(op)) > 1:
+    if _plan(op) is None or len(nodes.node_names(op)) > 1:
         return None
-    return builtin.pointwise(op.name, vocabulary.ARITHMETIC[op.name], len(input_names(op)), forward_of(op))
+    if op.name not in serving.EXACT:
+        made = serving.kernel_of(op)
+        return made if isinstance(made, types.BuiltinFunctionType) and len(input_names(op)) <= 2 else None
+    return builtin.pointwise(op.name, vocabulary.ARITHMETIC[op.name], len(input_names(op)), serving.plain_of(op))
+
+
+def _adopt(op: type[Op]) -> None:
+    """Make native calls of an op that just got its kernel."""
+    for function, its, method in call.printed:
+        if its is op:
+            install(function, op, method)
 
 
 @cache
@@ -124,7 +129,7 @@ def _recorded(op: Any) -> tuple[Any, list[tuple[int, Any, int]]]:
     """Return the op's node class, None without gradient, and what its nodes keep."""
     if not differentiable(op):
         return None, []
-    if op.vjp is None:
+    if op.vjp is None and op.name in serving.EXACT:
         _formulas(op)
     return nodes.node_class(op, nodes.node_names(op)[0]), _plan(op) or []
 
@@ -214,40 +219,12 @@ def _body(op: type[Op], function: Any, native: Any, python: Any) -> Any:
 
 
 def _formulas(op: type[Op]) -> None:
-    """Let the op's node classes compute their formulas by kernels, where these are formulas of one element."""
-    names = input_names(op)
-    tensors = {*names, "out"}
-    defaults = {n: d for n, d, _ in op.params}
+    """Let the op's node classes compute their formulas by kernels, at any size: they give NumPy's results."""
     scope = nodes.puller(op).__globals__
-    for n, formula, wanted in zip(names, op.vjps, op.wants):
-        if formula is None or any(w not in tensors and w not in op.attrs for w in wanted):
-            continue
-        operands = [w for w in wanted if w in tensors]
-        attrs = {w: defaults[w] for w in wanted if w in op.attrs}
-        if list(wanted) != [*operands, *attrs]:
-            continue
-
-        body = partial(_applied, formula, tuple(attrs.values()))
-        arity = 1 + len(operands)
-        try:
-            (root,) = emit.trace(body, "f32", arity, 0)
-        except TypeError:
-            # The formula speaks of more than elements: of shapes, say.
-            continue
-        if root.op == "var" or arity > MAX_ARITY:
-            continue
-        kernel = builtin.pointwise(f"{op.name}_{n}", body, arity, body if attrs else formula)
-        scope[f"vjp_{n}"] = kernel if not attrs else partial(_at_default, kernel, formula, tuple(attrs.values()))
-
-
-def _applied(formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
-    return formula(g, *values, *constants)
-
-
-def _at_default(kernel: Any, formula: Any, constants: tuple[Any, ...], g: Any, *values: Any) -> Any:
-    """Pull a gradient back: the kernel knows the formula with its attributes at their defaults."""
-    n = len(constants)
-    return kernel(g, *values[:-n]) if values[-n:] == constants else formula(g, *values)
+    for n, formula, wanted in zip(input_names(op), op.vjps, op.wants):
+        kernel = serving.formula_kernel(op, n, formula, wanted, 0)
+        if kernel is not None:
+            scope[f"vjp_{n}"] = kernel
 
 
 def _put(name: str, function: Any) -> None:

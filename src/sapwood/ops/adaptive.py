@@ -11,7 +11,7 @@ from ..errors import ArgumentError, ShapeError, ValueRangeError
 from ..kernels import pool as kernel
 from .conv import per_dim, widened
 from .declare import Plain, composite, op, zero
-from .pool import check_image
+from .pool import check_image, native, serves
 
 
 class _Pool(Plain):
@@ -27,7 +27,10 @@ class adaptive_avg_pool(_Pool):
 
     linear = True
     grad_fn = "AdaptiveAvgPool2DBackward0 if len(output_size) == 2 else AdaptiveAvgPool3DBackward0"
-    forward = lambda input, output_size: widened(lambda x: kernel.adaptive_means(x, output_size), input)
+
+    def forward(input, output_size):
+        means = native().adaptive_means if serves(input) else kernel.adaptive_means
+        return widened(lambda x: means(x, output_size), input)
 
     vjp_input = lambda g, input, output_size: ops.adaptive_avg_pool_gradient(g, input, output_size)
 
@@ -45,7 +48,8 @@ class adaptive_avg_pool_gradient(_Pool):
     linear = True
 
     def forward(grad, input, output_size):
-        return widened(lambda g: kernel.adaptive_spread(g, input.shape[-len(output_size) :]), grad)
+        spread = native().adaptive_spread if serves(input) else kernel.adaptive_spread
+        return widened(lambda g: spread(g, input.shape[-len(output_size) :]), grad)
 
     vjp_grad = lambda g, output_size: ops.adaptive_avg_pool(g, output_size)
     vjp_input = zero
@@ -67,7 +71,10 @@ class adaptive_max_pool(_Pool):
 
     outs = ("result0", "result1")
     grad_fn = "AdaptiveMaxPool2DBackward0 if len(output_size) == 2 else AdaptiveMaxPool3DBackward0"
-    forward = lambda input, output_size: _pair(lambda x: kernel.adaptive_largest(x, output_size), input)
+
+    def forward(input, output_size):
+        largest = native().adaptive_largest if serves(input) else kernel.adaptive_largest
+        return _pair(lambda x: largest(x, output_size), input)
 
     def vjp_input(g, input, result1, output_size):
         return ops.scatter_image(g, result1, input, tuple(input.shape[-len(output_size) :]), True)
@@ -107,7 +114,8 @@ class max_unpool(_Pool):
             raise ValueRangeError(
                 f"max_unpool: indices must lie in [0, {area}), the elements of output_size {output_size}"
             )
-        return widened(lambda x: kernel.scatter(x, indices, output_size, False), input)
+        scatter = native().scatter if serves(input) else kernel.scatter
+        return widened(lambda x: scatter(x, indices, output_size, False), input)
 
     vjp_input = lambda g, indices, output_size: ops.gather_image(g, indices, len(output_size))
     samples = lambda rng: [(rng.standard_normal((1, 2, 2)), np.array([[[0, 3], [5, 8]]]), (3, 3))]

@@ -45,7 +45,6 @@ class add(Binary):
     vjp_input = lambda g: g
     vjp_other = lambda g, alpha: g if alpha == 1 else g * alpha
     linear = True
-    scalar = "fadd"
     dtypes = "bifc"
 
 
@@ -62,7 +61,6 @@ class sub(Binary):
     vjp_other = lambda g, alpha: -g if alpha == 1 else g * -alpha
     aliases = ("subtract",)
     linear = True
-    scalar = "fsub"
     dtypes = "ifc"
     no_bool = "^ or logical_xor for two bools"
 
@@ -96,7 +94,6 @@ class mul(Binary):
     vjp_input = lambda g, other: g * other
     vjp_other = lambda g, input: g * input
     aliases = ("multiply",)
-    scalar = "fmul"
     dtypes = "bifc"
 
 
@@ -110,7 +107,6 @@ class div(Binary):
     vjp_input = lambda g, other: g / other
     vjp_other = lambda g, input, other: -g * ((input / other) / other)
     function = method = False
-    scalar = "fdiv"
     dtypes = "bifc"
     samples = lambda rng: [
         (rng.standard_normal((2, 3)), rng.standard_normal(3) + 3),
@@ -287,7 +283,6 @@ class neg(Unary):
     vjp_input = lambda g: -g
     aliases = ("negative",)
     linear = True
-    scalar = "fneg"
     dtypes = "ifc"
     no_bool = "~ or logical_not"
 
@@ -317,6 +312,7 @@ class addcmul(Plain):
     promote = "same"
     inplace = True
     forward = _addcmul
+    formula = lambda input, tensor1, tensor2, *, value=1: input + (tensor1 if value == 1 else tensor1 * value) * tensor2
     vjp_input = lambda g: g
     vjp_tensor1 = lambda g, tensor2, value: g * tensor2 if value == 1 else g * (tensor2 * value)
     vjp_tensor2 = lambda g, tensor1, value: g * tensor1 if value == 1 else g * (tensor1 * value)
@@ -342,6 +338,7 @@ class addcdiv(Plain):
     promote = "same"
     inplace = True
     forward = _addcdiv
+    formula = lambda input, tensor1, tensor2, *, value=1: input + (tensor1 if value == 1 else value * tensor1) / tensor2
     vjp_input = lambda g: g
     vjp_tensor1 = lambda g, tensor2, value: g * (value / tensor2)
     vjp_tensor2 = lambda g, tensor1, tensor2, value: -g * ((value * tensor1) / (tensor2 * tensor2))
@@ -362,6 +359,14 @@ def _lerp(input: Any, end: Any, weight: Any) -> Any:
     return np.where(np.abs(weight) < 0.5, input + weight * span, end - span * (1 - weight))
 
 
+def _lerped(input: Any, end: Any, weight: Any) -> Any:
+    span = end - input
+    near, far = input + span * weight, end - span * (1 - weight)
+    if isinstance(weight, int | float):
+        return near if abs(weight) < 0.5 else far
+    return ops.where(ops.abs(weight) < 0.5, near, far)
+
+
 @op
 class lerp(Plain):
     """Interpolate linearly: input + weight · (end − input)."""
@@ -372,6 +377,7 @@ class lerp(Plain):
     scalars = True
     inplace = True
     forward = _lerp
+    formula = lambda input, end, weight: _lerped(input, end, weight)
     grad_fn = "LerpBackward1 if hasattr(weight, '_node') else LerpBackward0"
     vjp_input = lambda g, weight: g * (1 - weight)
     vjp_end = lambda g, weight: g * weight

@@ -9,69 +9,104 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from .. import ops
 from ..dtypes import float32
 from ..errors import ShapeError, ValueRangeError
+from ..kernels.attention import attend, attend_back
 from ..tensor import Tensor, wrap
 from .declare import Fused, op
+from .warm import serve
 
 
 def _samples(rng: Any) -> list[tuple[Any, ...]]:
     q, k, v = rng.standard_normal((3, 1, 2, 3, 4))
-    return [(q, k, v, None, None), (q, k[:, :, :2], v[:, :, :2], rng.standard_normal((3, 2)), 0.3)]
+    mask = rng.standard_normal((3, 2))
+    return [
+        (q, k, v, None, None, False),
+        (q, k[:, :, :2], v[:, :, :2], mask, 0.3, False),
+        (q, k, v, None, None, True),
+        (q, k[:, :1], v[:, :1], None, 0.5, False),
+        (*rng.standard_normal((3, 1, 3, 20, 4)), rng.standard_normal((3, 1, 20)), None, False),
+    ]
 
 
-def _weights(query: Any, key: Any, attn_mask: Any, scale: float) -> Any:
-    """Return the softmax over keys of the scaled and masked products; rows that see no key are zero."""
+def _scores(query: Any, key: Any, attn_mask: Any, scale: float, is_causal: bool) -> Any:
+    """Return the scaled and masked products of queries and keys."""
     scores = ops.matmul(query * scale, ops.transpose(key, -2, -1))
-    return ops.safe_softmax(scores if attn_mask is None else scores + attn_mask, -1)
+    if attn_mask is not None:
+        scores = scores + attn_mask
+    if is_causal:
+        scores = scores + ops.triu(ops.zeros_of(scores, scores.shape[-2:]) - math.inf, 1)
+    return scores
+
+
+def _repeated(x: Any, query: Any) -> Any:
+    """Return key or value with a head for each of the query's."""
+    times = query.shape[1] // x.shape[1]
+    return x if times == 1 else ops.repeat_interleave(x, times, 1)
+
+
+def _gathered(g: Any, x: Any) -> Any:
+    """Return the sum over the heads that shared one of key or value."""
+    n, heads, length, size = g.shape
+    shared = x.shape[1]
+    return g if shared == heads else ops.sum(ops.reshape(g, (n, shared, heads // shared, length, size)), 2)
 
 
 @op
 class fused_attention(Fused):
-    """Return softmax(query · keyᵀ · scale + attn_mask) · value for (N, H, L, E) inputs as one node.
+    """Return softmax(query · keyᵀ · scale + attn_mask) · value for (N, H, L, E) inputs, and the logarithms of the sums.
 
-    Backward computes the weights again instead of keeping an (L, S) matrix per head alive.
+    Neither pass holds the whole (L, S) matrix of a head: backward computes blocks of weights again from the logarithms.
+    Key and value may have fewer heads, each for several consecutive ones of the query.
     """
 
     inputs = ("query", "key", "value", "attn_mask")
     optional = ("attn_mask",)
+    outs = ("output", "logsumexp")
     promote = "given"
+    kernel = "its forward function runs native code of its own"
     function = method = False
+    takes_none = True
     grad_fn = "ScaledDotProductFlashAttentionForCpuBackward0"
     samples = _samples
 
-    def canon(query, scale):
-        return (1 / math.sqrt(query.shape[-1]) if scale is None else scale,)
+    def canon(query, scale, is_causal):
+        return 1 / math.sqrt(query.shape[-1]) if scale is None else scale, is_causal
 
-    def formula(query, key, value, attn_mask, scale):
-        return ops.matmul(_weights(query, key, attn_mask, scale), value)
+    def formula(query, key, value, attn_mask, scale, is_causal):
+        scores = _scores(query, _repeated(key, query), attn_mask, scale, is_causal)
+        out = ops.matmul(ops.safe_softmax(scores, -1), _repeated(value, query))
+        return out, ops.logsumexp(scores, -1)
 
-    def forward(query, key, value, attn_mask, scale):
-        scores = np.matmul(query * scale, np.swapaxes(key, -2, -1))
-        if attn_mask is not None:
-            scores = scores + attn_mask
-        if not scores.size:
-            return np.matmul(scores, value)
-        top = np.maximum.reduce(scores, axis=-1, keepdims=True)
-        scores -= np.where(top == -np.inf, 0, top)
-        np.exp(scores, out=scores)
-        total = np.add.reduce(scores, axis=-1, keepdims=True)
-        out = np.matmul(scores, value)
-        out /= np.where(total == 0, 1, total)
-        return out
+    def forward(query, key, value, attn_mask, scale, is_causal):
+        native = serve(query.size // query.shape[-1] * key.shape[2] if query.size else 0)
+        return attend(query, key, value, attn_mask, is_causal, scale, native=native)
 
-    def vjp(g, needs, query, key, value, attn_mask, scale):
-        p = _weights(query, key, attn_mask, scale)
-        by_value = ops.matmul(ops.transpose(p, -2, -1), g) if needs[2] else None
-        if not (needs[0] or needs[1] or needs[3]):
-            return None, None, by_value, None
-        by_p = ops.matmul(g, ops.transpose(value, -2, -1))
-        by_score = p * (by_p - ops.sum(by_p * p, -1, True))
-        by_query = ops.matmul(by_score, key) * scale if needs[0] else None
+    def vjp(g, needs, query, key, value, attn_mask, output, logsumexp, scale, is_causal):
+        g_out, g_logs = g
+        if type(query) is ndarray and not needs[3]:
+            # The gradient of the logarithms alone is that of the weights with nothing to weigh.
+            g_out = ops.zeros_of(output, output.shape) if g_out is None else g_out
+            native = serve(logsumexp.size * key.shape[2])
+            made = attend_back(
+                g_out, query, key, value, attn_mask, output, logsumexp, g_logs, is_causal, scale, native=native
+            )
+            return *made, None
+        keys, values = _repeated(key, query), _repeated(value, query)
+        p = ops.safe_softmax(_scores(query, keys, attn_mask, scale, is_causal), -1)
+        by_value, by_score = None, 0
+        if g_out is not None:
+            by_value = _gathered(ops.matmul(ops.transpose(p, -2, -1), g_out), value) if needs[2] else None
+            by_p = ops.matmul(g_out, ops.transpose(values, -2, -1))
+            by_score = p * (by_p - ops.sum(by_p * p, -1, True))
+        if g_logs is not None:
+            by_score = by_score + p * ops.unsqueeze(g_logs, -1)
+        by_query = ops.matmul(by_score, keys) * scale if needs[0] else None
         by_key = ops.matmul(ops.transpose(by_score, -2, -1), query * scale) if needs[1] else None
-        return by_query, by_key, by_value, by_score if needs[3] else None
+        return by_query, by_key if by_key is None else _gathered(by_key, key), by_value, by_score if needs[3] else None
 
 
 def scaled_dot_product_attention(
@@ -113,6 +148,7 @@ def scaled_dot_product_attention(
             f"{value.dtype.name}"
         )
     length, size = query.shape[-2], query.shape[-1]
+    times = 1
     if enable_gqa:
         times = query.shape[-3] // key.shape[-3]
         if key.shape[-3] * times != query.shape[-3] or key.shape[-3] != value.shape[-3]:
@@ -120,17 +156,17 @@ def scaled_dot_product_attention(
                 f"{name}: the heads of key and value must be equal and divide query's {query.shape[-3]}, got "
                 f"{key.shape[-3]} and {value.shape[-3]}"
             )
-        if times > 1:
-            key, value = (ops.repeat_interleave(t, times, -3) for t in (key, value))
-    if is_causal:
-        attn_mask = wrap(_additive(np.tril(np.ones((length, key.shape[-2]), bool)), query._array.dtype))
-    elif attn_mask is not None and attn_mask.dtype.category == 0 and type(attn_mask._array) is not np.ndarray:
+    if attn_mask is not None and attn_mask.dtype.category == 0 and type(attn_mask._array) is not np.ndarray:
         attn_mask = ops.where(attn_mask, 0.0, -np.inf).to(query.dtype)
     elif attn_mask is not None and attn_mask.dtype.category == 0:
         attn_mask = wrap(_additive(attn_mask._array, query._array.dtype))
     fits = query.dim() == key.dim() == value.dim() == 4 and size == value.shape[-1]
     if fits and not dropout_p and (attn_mask is None or attn_mask._node is None):
-        return ops.fused_attention(query, key, value, attn_mask, scale)
+        return ops.fused_attention(query, key, value, attn_mask, scale, is_causal)[0]
+    if times > 1:
+        key, value = (ops.repeat_interleave(t, times, -3) for t in (key, value))
+    if is_causal:
+        attn_mask = wrap(_additive(np.tril(np.ones((length, key.shape[-2]), bool)), query._array.dtype))
     given = query.dtype
     if given.itemsize == 2:
         # As PyTorch, which computes this path in single precision and rounds once.

@@ -20,7 +20,6 @@ class bitwise_and(Bits):
     """Return the bits that both integers have."""
 
     forward = np.bitwise_and
-    scalar = "and"
 
 
 @op
@@ -28,7 +27,6 @@ class bitwise_or(Bits):
     """Return the bits that one or both integers have."""
 
     forward = np.bitwise_or
-    scalar = "or"
 
 
 @op
@@ -36,7 +34,6 @@ class bitwise_xor(Bits):
     """Return the bits that exactly one of two integers has."""
 
     forward = np.bitwise_xor
-    scalar = "xor"
 
 
 @op
@@ -46,7 +43,6 @@ class bitwise_not(Unary):
     promote = None
     half = False
     forward = np.invert
-    scalar = "not"
     dtypes = "bi"
 
 
@@ -55,7 +51,6 @@ class bitwise_left_shift(Bits):
     """Shift the bits of each integer to the left by `other` places."""
 
     forward = np.left_shift
-    scalar = "shl"
     dtypes = "i"
     samples = lambda rng: [(np.array([[1, -3], [7, 0]]), np.array([2, 5])), (np.array([1, 5]), 3)]
 
@@ -65,6 +60,5 @@ class bitwise_right_shift(Bits):
     """Shift the bits of each integer to the right by `other` places; negative numbers stay negative."""
 
     forward = np.right_shift
-    scalar = "shr"
     dtypes = "i"
     samples = lambda rng: [(np.array([[1, -3], [7, 0]]), np.array([2, 5])), (np.array([1, 50]), 3)]

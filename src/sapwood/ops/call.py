@@ -21,12 +21,11 @@ from ..dtypes import F32, F64
 from ..node import LEAF
 from ..state import GRAD, PACK, get_mode, next_seq
 from ..tensor import Parameter, Tensor
+from . import serving, source
 from . import slow as slow_path
-from . import source
 from .declare import REQUIRED, Op, differentiable, input_names, todo
 from .nodes import keeps, node_class, node_expression, node_names, users
 from .record import observed
-from .warm import counted
 
 _COMMON = {
     "Tensor": Tensor,
@@ -107,7 +106,7 @@ def _finish(function: Any, op: type[Op], method: str | None) -> None:
     namespace = function.__globals__
     namespace.update(_COMMON)
     namespace.update({n: node_class(op, n) for n in node_names(op)})
-    namespace["forward"] = counted(namespace, forward_of(op))
+    serving.place(op, namespace)
     namespace["canon"] = op.canon
     namespace["op"] = op
     namespace["name"] = function.__name__
@@ -142,11 +141,6 @@ def _switched(cuts: bool) -> None:
 
 
 origin.Tracking.listeners.append(_switched)
-
-
-def forward_of(op: type[Op]) -> Any:
-    """Return the array-level function: forward, or the formula, which runs on arrays just as well."""
-    return op.forward if op.forward is not None else op.formula
 
 
 def wrapper_text(op: type[Op], name: str, method: str | None = None, *, cuts: bool = False) -> str:
@@ -413,4 +407,4 @@ def _kept(op: type[Op], name: str, can: list[str]) -> str:
     return f"{value} if {' or '.join(f'{u}_n is not None' for u in needed)} else None"
 
 
-__all__ = ["eager", "forward_of", "inplace_of", "method_of", "operator_of", "wrapper_text"]
+__all__ = ["eager", "inplace_of", "method_of", "operator_of", "wrapper_text"]

@@ -29,7 +29,6 @@ class eq(Comparison):
     """Return where `input` equals `other`."""
 
     forward = np.equal
-    scalar = "eq"
     dtypes = "bifc"
 
 
@@ -39,7 +38,6 @@ class ne(Comparison):
 
     forward = np.not_equal
     aliases = ("not_equal",)
-    scalar = "ne"
     dtypes = "bifc"
 
 
@@ -50,7 +48,6 @@ class lt(Comparison):
     forward = _ordered("lt", np.less)
     aliases = ("less",)
     numpy = (np.less,)
-    scalar = "lt"
 
 
 @op
@@ -60,7 +57,6 @@ class le(Comparison):
     forward = _ordered("le", np.less_equal)
     aliases = ("less_equal",)
     numpy = (np.less_equal,)
-    scalar = "le"
 
 
 @op
@@ -70,7 +66,6 @@ class gt(Comparison):
     forward = _ordered("gt", np.greater)
     aliases = ("greater",)
     numpy = (np.greater,)
-    scalar = "gt"
 
 
 @op
@@ -80,7 +75,6 @@ class ge(Comparison):
     forward = _ordered("ge", np.greater_equal)
     aliases = ("greater_equal",)
     numpy = (np.greater_equal,)
-    scalar = "ge"
 
 
 class Predicate(Unary):
@@ -308,7 +302,6 @@ class where(Plain):
     forward = _choose
     vjp_input = lambda g, condition: ops.where(condition, g, 0)
     vjp_other = lambda g, condition: ops.where(condition, 0, g)
-    scalar = "select"
     dtypes = "bifc"
     samples = lambda rng: [
         (np.array([True, False, True]), rng.standard_normal((2, 3)), rng.standard_normal(3)),

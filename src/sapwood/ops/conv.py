@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from collections.abc import Callable
+from math import prod
 from operator import index
 from typing import Any
 
@@ -14,6 +17,7 @@ from ..errors import ArgumentError, ShapeError, ValueRangeError
 from ..kernels import conv as kernel
 from .declare import Plain, composite, op
 from .matrix import check_dtypes
+from .warm import serve
 
 
 def per_dim(name: str, what: str, value: Any, dims: int, least: int = 1) -> tuple[int, ...]:
@@ -89,11 +93,19 @@ class convolution(Plain):
             )
             if min(sizes) < 0:
                 raise ShapeError(f"conv_transpose: the output would have sizes {sizes}; lower padding {padding}")
-            y = widened(
-                lambda x, w: kernel.convolve_transposed(x, w, sizes, stride, padding, dilation, groups), input, weight
-            )
+            attrs = sizes, stride, padding, dilation, groups
+            image, plain, fast = input.shape, kernel.convolve_transposed, "convolve_transposed"
         else:
-            y = widened(lambda x, w: kernel.convolve(x, w, stride, padding, dilation, groups), input, weight)
+            attrs = stride, padding, dilation, groups
+            out = kernel.out_sizes(input.shape[2:], weight.shape[2:], stride, padding, dilation)
+            image, plain, fast = (input.shape[0], weight.shape[0], *out), kernel.convolve, "convolve"
+        if input.dtype.kind in "fV" and serve(_work(image, weight.shape)):
+            function = getattr(native(), fast)
+            if input.dtype.itemsize > 2:
+                return function(input, weight, bias, *attrs)
+            y = widened(lambda x, w: function(x, w, None, *attrs), input, weight)
+        else:
+            y = widened(lambda x, w: plain(x, w, *attrs), input, weight)
         if bias is not None:
             np.add(y, bias.reshape(-1, *(1,) * len(stride)), out=y)
         return y
@@ -122,6 +134,21 @@ class convolution(Plain):
         (*(rng.standard_normal(s) for s in ((2, 4, 3, 3), (4, 1, 3, 2), 2)), (2, 1), 1, 1, True, (1, 0), 2),
         (rng.standard_normal((1, 2, 3, 4, 3)), rng.standard_normal((2, 2, 2, 2, 2)), None, 1, 0, 1, False, 0, 1),
     ]
+
+
+@functools.cache
+def native() -> Any:
+    """Return the native functions, which are loaded when first used."""
+    return importlib.import_module("sapwood.kernels.conv_native")
+
+
+def _work(image: tuple[int, ...], weight: tuple[int, ...]) -> int:
+    """Return the work of a convolution as a number of elements that kernels count in; one is 16 multiplications.
+
+    Args:
+        image: the shape of the side with one channel per filter: the result, or the input if transposed.
+    """
+    return prod(image) * prod(weight[1:]) // 16
 
 
 def _check(
@@ -175,9 +202,10 @@ class filter_gradient(Plain):
     takes_out = False
 
     def forward(input, grad, kernel_size, stride, padding, dilation, groups):
-        return widened(
-            lambda x, g: kernel.filter_gradient(x, g, kernel_size, stride, padding, dilation, groups), input, grad
-        )
+        work = _work(grad.shape, (1, input.shape[1] // groups, *kernel_size))
+        able = input.dtype.kind in "fV" and serve(work)
+        function = native().filter_gradient if able else kernel.filter_gradient
+        return widened(lambda x, g: function(x, g, kernel_size, stride, padding, dilation, groups), input, grad)
 
     def vjp_input(g, grad, input_shape, stride, padding, dilation, groups):
         rest = tuple(
@@ -208,7 +236,12 @@ class bias_gradient(Plain):
     grad_fn = "ConvolutionBackwardBackward0"
     half = False
     takes_out = False
-    forward = lambda grad, weight: widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
+
+    def forward(grad, weight):
+        if grad.dtype.kind in "fV" and serve(grad.size // 16):
+            return widened(native().bias_gradient, grad)
+        return widened(lambda g: g.sum((0, *range(2, g.ndim)), dtype=g.dtype), grad)
+
     vjp_grad = lambda g, grad_shape: ops.expand(ops.reshape(g, (1, -1, *(1,) * (len(grad_shape) - 2))), grad_shape)
     vjp_weight = lambda g, weight: ops.zeros_of(g, weight.shape)
     samples = lambda rng: [(rng.standard_normal((2, 3, 4)), rng.standard_normal((3, 2, 2)))]

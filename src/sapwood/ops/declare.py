@@ -113,8 +113,10 @@ class Op:
     kind: str = ""
     """"elementwise", "reduction", "view", "linear", "bilinear", "fused": how rules derive."""
     linear: bool = False
-    scalar: Any = None
-    """Opcode or formula of one element, for kernels."""
+    kernel: str | None = None
+    """Why kernels do not do the op's work, in words; None where they may."""
+    native: Any = None
+    """Makes what takes forward's place on large arrays: native(forward, least), where that is more than formulas say."""
     batch: Any = None
     onnx: Any = None
     jax: Any = None

@@ -37,7 +37,6 @@ class maximum(Binary):
     numpy = (np.maximum,)
     vjp_input = lambda g, input, other: _larger(g, input, other)
     vjp_other = lambda g, input, other: _larger(g, other, input)
-    scalar = "fmaximum"
     dtypes = "bif"
 
 
@@ -52,7 +51,6 @@ class minimum(Binary):
     numpy = (np.minimum,)
     vjp_input = lambda g, input, other: _smaller(g, input, other)
     vjp_other = lambda g, input, other: _smaller(g, other, input)
-    scalar = "fminimum"
     dtypes = "bif"
 
 
@@ -149,6 +147,7 @@ class clamp_min(Binary):
     inputs = ("input", "min")
     half = False
     forward = lambda input, min: np.maximum(_refuse_complex("clamp_min", input), min)
+    formula = lambda input, min: ops.maximum(input, min)
     grad_fn = "ClampMinBackward1 if hasattr(min, '_node') else ClampMinBackward0"
     vjp_input = lambda g, input, min: ops.where(input >= min, g, 0)
     vjp_min = lambda g, input, min: ops.where(input < min, g, 0)
@@ -162,6 +161,7 @@ class clamp_max(Binary):
     inputs = ("input", "max")
     half = False
     forward = lambda input, max: np.minimum(_refuse_complex("clamp_max", input), max)
+    formula = lambda input, max: ops.minimum(input, max)
     grad_fn = "ClampMaxBackward1 if hasattr(max, '_node') else ClampMaxBackward0"
     vjp_input = lambda g, input, max: ops.where(input <= max, g, 0)
     vjp_max = lambda g, input, max: ops.where(input > max, g, 0)

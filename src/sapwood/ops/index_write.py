@@ -20,12 +20,9 @@ from .record import record
 
 def _put(out, indices, dims, values, accumulate):
     """Write values into the array `out`, or add them, at the indices."""
-    key = numpy_key(indices, dims)
     if not accumulate:
-        out[key] = values
+        out[numpy_key(indices, dims)] = values
     else:
-        # Indexing first lets NumPy check the indices.
-        np.broadcast_to(values, out[key].shape)
         add_at(out, indices, dims, values)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -10,11 +11,13 @@ from numpy import ndarray
 
 from .. import dtypes, ops
 from ..errors import ArgumentError, DimError, ShapeError, ValueRangeError
+from ..kernels import gather as kernels
 from ..tensor import Tensor, wrap
 from .declare import Op, composite, op
 from .sizes import one_int
 from .slicing import ALL, select, slice_
 from .views import alias, unsqueeze
+from .warm import serve
 
 Indices = tuple[Any, ...]
 
@@ -57,11 +60,17 @@ def explained(name: str, input: ndarray, indices: Indices, dims: tuple[int, ...]
 
 
 def _flat_rows(shape: tuple[int, ...], indices: Indices, dims: tuple[int, ...]) -> tuple[Any, ...]:
-    """Return indices as row numbers of a matrix: (rows, indexed dims, shape of the index, whether it comes first)."""
+    """Return indices as row numbers of a matrix: (rows, indexed dims, whether the index comes first).
+
+    Raises:
+        IndexError: an index is out of range, or a mask has other sizes; `explained` says more.
+    """
     arrays: list[ndarray] = []
     where: list[int] = []
     for i, dim in zip(indices, dims):
         if i.dtype.kind == "b":
+            if i.shape != shape[dim : dim + i.ndim]:
+                raise IndexError("mask")
             arrays += np.nonzero(i)
             where += range(dim, dim + i.ndim)
         else:
@@ -70,8 +79,12 @@ def _flat_rows(shape: tuple[int, ...], indices: Indices, dims: tuple[int, ...]) 
     arrays = np.broadcast_arrays(*arrays) if len(arrays) > 1 else arrays
     rows = np.zeros(arrays[0].shape, np.int64)
     for i, dim in zip(arrays, where):
+        i = np.where(i < 0, i + shape[dim], i)
+        # As unsigned numbers, negative ones are too large.
+        if i.size and np.maximum.reduce(i.view(f"u{i.itemsize}"), None) >= shape[dim]:
+            raise IndexError("range")
         rows *= shape[dim]
-        rows += np.where(i < 0, i + shape[dim], i)
+        rows += i
     first = where != list(range(where[0], where[0] + len(where)))
     return rows, where, first
 
@@ -94,6 +107,13 @@ def add_at(out: ndarray, indices: Indices, dims: tuple[int, ...], values: ndarra
         return
     flat = full.reshape(count, *shape)
     rows = rows.reshape(-1)
+    if not first and kernels.combines(out.dtype) and out.flags.carray and serve(flat.size):
+        outer, inner = math.prod(shape[:before]), math.prod(shape[before:])
+        target = out.reshape(outer, math.prod(sizes), inner)
+        # The values are (count, outer, inner) and the places (outer, rows, inner).
+        given = flat.reshape(count, outer, inner).swapaxes(0, 1)
+        kernels.combine("add", target, kernels.along(rows, outer, inner), given)
+        return
     order = np.argsort(rows, kind="stable")
     ordered = rows[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
@@ -160,6 +180,9 @@ class index_backward(Op):
         else:
             add_at(out, indices, dims, input)
         return out
+
+    def infer(input, indices, size, dims):
+        explained("index_backward", np.broadcast_to(input.dtype.type(0), size), indices, dims)
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------

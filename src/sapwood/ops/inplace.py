@@ -17,7 +17,7 @@ from ..node import LEAF, Node, rare
 from ..origin import here
 from ..state import GRAD, OBSERVE, get_mode, next_seq
 from ..tensor import Tensor
-from . import slow
+from . import serving, slow
 from .declare import Op, registry
 from .record import is_differentiable, record
 
@@ -107,11 +107,12 @@ def _lose(node: Any, names: list[str], op: str) -> None:
 
 
 def _ufunc_into(op: Any, name: str, target: Any, arrays: Any, attrs: Any) -> None:
+    forward = serving.forward_of(op)
     try:
-        op.forward(*arrays, out=target)
+        forward(*arrays, target)
     except RuntimeWarning:
         with np.errstate(all="ignore"):
-            op.forward(*arrays, out=target)
+            forward(*arrays, target)
     except ValueError as problem:
         try:
             shape = np.broadcast_shapes(*(np.shape(a) for a in arrays))

@@ -8,9 +8,11 @@ import numpy as np
 
 from .. import ops
 from ..errors import ArgumentError, DimError, DtypeError, ValueRangeError
+from ..kernels import gather as kernels
 from ..state import GRAD, get_mode
 from ..tensor import Tensor, wrap
 from .declare import Plain, op
+from .warm import serve
 
 ROUNDS = 8
 """Occurrences of a row that are added for all rows at once."""
@@ -20,7 +22,8 @@ def check_indices(name: str, indices: Any, rows: int) -> None:
     """Raise unless `indices` are integers in [0, rows)."""
     if indices.dtype not in (np.int64, np.int32):
         raise DtypeError(f"{name}: indices must be int64 or int32, got {indices.dtype}; convert with .long()")
-    if indices.size and (indices.min() < 0 or indices.max() >= rows):
+    # As unsigned numbers, negative ones are too large: one look serves both ends.
+    if indices.size and np.maximum.reduce(indices.view(f"u{indices.itemsize}"), None) >= rows:
         worst = indices.min() if indices.min() < 0 else indices.max()
         raise DimError(f"{name}: index {worst} is out of range, the table has {rows} rows, 0 to {rows - 1}")
 
@@ -33,6 +36,10 @@ def add_rows(indices: Any, values: Any, rows: int) -> Any:
     out = np.zeros((rows, width), dt)
     if not indices.size or not width:
         return out.astype(wanted)
+    if dt == wanted and kernels.combines(dt) and values.flags.aligned and serve(values.size):
+        check_indices("embedding", indices, rows)
+        kernels.combine("add", out[None], kernels.along(kernels.wide(indices), 1, width), values[None])
+        return out
     order = np.argsort(indices, kind="stable")
     ordered = indices[order]
     starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))

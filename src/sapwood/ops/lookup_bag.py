@@ -8,10 +8,12 @@ import numpy as np
 
 from .. import ops
 from ..errors import DtypeError, MissingError, ShapeError, ValueRangeError
+from ..kernels import gather as kernels
 from ..tensor import wrap
 from .conv import widened
 from .declare import Plain, composite, op
 from .lookup import add_rows, check_indices, padding_row, renorm
+from .warm import serve
 
 MODES = {"sum": 0, "mean": 1, "max": 2}
 
@@ -41,6 +43,20 @@ def _largest(rows: Any, bag: Any, indices: Any, count: int) -> tuple[Any, Any]:
     return best, at
 
 
+def _summed(weight: Any, used: Any, own: Any, factors: Any, count: int) -> Any:
+    """Return the sum of each bag's rows of the table, `used`, each times its factor if there are factors."""
+    width = weight.shape[1]
+    if kernels.combines(weight.dtype) and weight.flags.aligned and serve(used.size * width):
+        out = np.zeros((count, width), weight.dtype)
+        factors = None if factors is None else np.ascontiguousarray(factors, weight.dtype)
+        places = kernels.along(kernels.wide(own), 1, width)
+        kernels.combine("add", out[None], places, weight[None], kernels.wide(used), factors)
+        return out
+    if factors is None:
+        return widened(lambda r: add_rows(own, r, count), weight[used])
+    return widened(lambda r, f: add_rows(own, r * f, count), weight[used], factors[:, None])
+
+
 @op
 class bag_reduction(Plain):
     """Reduce rows of a table, bag by bag; also return each index's bag, the bags' sizes, and where maxima came from."""
@@ -59,18 +75,17 @@ class bag_reduction(Plain):
         check_indices("embedding_bag", indices, weight.shape[0])
         bag = bags(offsets, indices.size, include_last_offset)
         count = offsets.size - include_last_offset
-        kept = indices[: bag.size] != padding_idx
-        used, own = indices[: bag.size][kept], bag[kept]
+        used, own = indices[: bag.size], bag
+        factors = None if per_sample_weights is None else per_sample_weights[: bag.size]
+        if padding_idx >= 0:
+            kept = used != padding_idx
+            used, own = used[kept], own[kept]
+            factors = None if factors is None else factors[kept]
         sizes = np.bincount(own, minlength=count)
-        rows = weight[used]
         if mode == 2:
-            best, at = _largest(rows, own, used, count)
+            best, at = _largest(weight[used], own, used, count)
             return best, bag, sizes, at
-        if per_sample_weights is None:
-            out = widened(lambda r: add_rows(own, r, count), rows)
-        else:
-            factors = per_sample_weights[: bag.size][kept][:, None]
-            out = widened(lambda r, f: add_rows(own, r * f, count), rows, factors)
+        out = _summed(weight, used, own, factors, count)
         if mode == 1:
             out = (out / np.maximum(sizes, 1)[:, None]).astype(out.dtype)
         return out, bag, sizes, sizes

@@ -22,7 +22,6 @@ class exp(Unary):
 
     forward = np.exp
     vjp_input = lambda g, out: g * out
-    scalar = "exp"
     dtypes = "bifc"
 
 
@@ -51,7 +50,6 @@ class log(Unary):
     forward = np.log
     vjp_input = lambda g, input: g / input
     domain = (0.2, 3.0)
-    scalar = "log"
     dtypes = "bifc"
 
 
@@ -92,7 +90,6 @@ class sin(Unary):
 
     forward = np.sin
     vjp_input = lambda g, input: g * ops.cos(input)
-    scalar = "sin"
     dtypes = "bifc"
 
 
@@ -102,7 +99,6 @@ class cos(Unary):
 
     forward = np.cos
     vjp_input = lambda g, input: g * -ops.sin(input)
-    scalar = "cos"
     dtypes = "bifc"
 
 
@@ -191,7 +187,6 @@ class tanh(Unary):
 
     forward = np.tanh
     vjp_input = lambda g, out: g * (1 - out * out)
-    scalar = "tanh"
     dtypes = "bifc"
 
 
@@ -268,7 +263,6 @@ class sigmoid(Unary):
 
     forward = _sigmoid
     vjp_input = lambda g, out: g * ((1 - out) * out)
-    scalar = "sigmoid"
     dtypes = "bifc"
 
 

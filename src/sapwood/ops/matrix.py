@@ -9,17 +9,58 @@ import numpy as np
 from .. import ops
 from ..dtypes import F32, F64
 from ..errors import DtypeError, ShapeError
+from . import warm
 from .declare import Plain, op
 
 _dot = np.dot
 _RANK = {1: "a vector (1 dimension)", 2: "a matrix (2 dimensions)", 3: "a batch of matrices (3 dimensions)"}
 
 
-def product(a: Any, b: Any, multiply: Any = np.matmul) -> Any:
+def multiply(a: Any, b: Any, bias: Any = None) -> Any:
+    """Return the products of matrices, a bias added to every row: by BLAS in native code, or NumPy's matmul.
+
+    Args:
+        a, b: (..., N, K) and (..., K, M), of one type.
+        bias: (M,) of the same type, for two matrices.
+    """
+    dt = a.dtype
+    if (dt is F32 or dt is F64) and b.dtype is dt and warm.serve(max(a.size, b.size)):
+        if a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.ndim >= 2:
+            return _by_blas(a, b, bias)
+    return _on_numpy(a, b, bias)
+
+
+def _by_blas(a: Any, b: Any, bias: Any) -> Any:
+    from ..kernels import gemm
+
+    native = gemm.builtin_of(_on_numpy)
+    if native is _on_numpy:
+        return _on_numpy(a, b, bias)
+    a, b = gemm.dense(a), gemm.dense(b)
+    if a.ndim <= 3:
+        return native(a, b) if bias is None else native(a, b, np.ascontiguousarray(bias))
+    shape = (*a.shape[:-1], b.shape[-1])
+    a, b = (np.reshape(x, (-1, *x.shape[-2:])) for x in (a, b))
+    return native(gemm.dense(a), gemm.dense(b)).reshape(shape)
+
+
+def _on_numpy(a: Any, b: Any, bias: Any = None) -> Any:
+    r = np.matmul(a, b)
+    return r if bias is None else np.add(r, bias, out=r)
+
+
+def _native(plain: Any, least: int) -> Any:
+    """Return the builtin that multiplies in an op's place, and hands what it does not cover to `plain`."""
+    from ..kernels import gemm
+
+    return gemm.builtin_of(plain, least)
+
+
+def product(a: Any, b: Any, times: Any = multiply) -> Any:
     """Return a matrix product in the operands' type; 16-bit floats are summed in float32 and rounded once."""
     if a.dtype.itemsize == 2 and a.dtype.kind in "fV":
-        return np.asarray(multiply(a.astype(F32), b.astype(F32))).astype(a.dtype)
-    return multiply(a, b)
+        return np.asarray(times(a.astype(F32), b.astype(F32))).astype(a.dtype)
+    return times(a, b)
 
 
 def check_dtypes(name: str, *arrays: Any) -> None:
@@ -87,9 +128,10 @@ class mm(Plain):
     def forward(input, mat2):
         dt = input.dtype
         if mat2.dtype is dt and (dt is F32 or dt is F64) and input.ndim == 2 == mat2.ndim:
-            return _dot(input, mat2)
-        return _checked("mm", _dot, input, mat2, (2, 2))
+            return multiply(input, mat2)
+        return _checked("mm", multiply, input, mat2, (2, 2))
 
+    native = _native
     infer = lambda input, mat2: explain_inner("mm", input, mat2, ("input", "mat2"))
 
     # The gradient of a column-major operand is made column-major: that of a transposed weight is then row-major
@@ -173,7 +215,7 @@ def _batch(name: str, a: Any, b: Any, names: tuple[str, str]) -> Any:
     dt = a.dtype
     if a.ndim == 3 == b.ndim and a.shape[0] == b.shape[0]:
         if b.dtype is dt and (dt is F32 or dt is F64):
-            return np.matmul(a, b)
+            return multiply(a, b)
         check_dtypes(name, a, b)
         return product(a, b)
     check_ranks(name, (names[0], a, 3), (names[1], b, 3))
@@ -188,6 +230,7 @@ class bmm(Plain):
     kind = "bilinear"
     half = False
     forward = lambda input, mat2: _batch("bmm", input, mat2, ("input", "mat2"))
+    native = _native
     infer = lambda input, mat2: explain_inner("bmm", input, mat2, ("input", "mat2"))
     vjp_input = lambda g, mat2: ops.bmm(g, mat2.mT)
     vjp_mat2 = lambda g, input: ops.bmm(input.mT, g)
@@ -221,15 +264,17 @@ def _plus(name: str, input: Any, r: Any, beta: Any, alpha: Any) -> Any:
     return r
 
 
-def _added(name: str, input: Any, a: Any, b: Any, beta: Any, alpha: Any, ranks: tuple[int, int], multiply: Any) -> Any:
+def _added(name: str, input: Any, a: Any, b: Any, beta: Any, alpha: Any, ranks: tuple[int, int], times: Any) -> Any:
     dt = a.dtype
     if not (b.dtype is dt and input.dtype is dt and (dt is F32 or dt is F64) and (a.ndim, b.ndim) == ranks):
         check_ranks(name, ("the first factor", a, ranks[0]), ("the second factor", b, ranks[1]))
         check_dtypes(name, input, a, b)
         if dt.itemsize == 2 and dt.kind in "fV":
             wide = [x.astype(F32) for x in (input, a, b)]
-            return _plus(name, wide[0], multiply(wide[1], wide[2]), beta, alpha).astype(dt)
-    return _plus(name, input, multiply(a, b), beta, alpha)
+            return _plus(name, wide[0], times(wide[1], wide[2]), beta, alpha).astype(dt)
+    if times is multiply and beta == 1 == alpha and input.shape == b.shape[1:]:
+        return multiply(a, b, input)
+    return _plus(name, input, times(a, b), beta, alpha)
 
 
 def _times(x: Any, factor: Any) -> Any:
@@ -255,7 +300,7 @@ class addmm(_Added):
     inputs = ("input", "mat1", "mat2")
 
     def forward(input, mat1, mat2, *, beta=1, alpha=1):
-        return _added("addmm", input, mat1, mat2, beta, alpha, (2, 2), _dot)
+        return _added("addmm", input, mat1, mat2, beta, alpha, (2, 2), multiply)
 
     infer = lambda input, mat1, mat2, beta, alpha: explain_inner("addmm", mat1, mat2, ("mat1", "mat2"))
     vjp_input = lambda g, beta: _times(g, beta)
@@ -322,7 +367,7 @@ class addbmm(_Added):
         if batch1.dtype.itemsize == 2 and batch1.dtype.kind in "fV" and batch1.ndim == 3 and len(batch1):
             # 16-bit sums are rounded after every matrix, as if the matrices were added one after the other.
             for a, b in zip(batch1, batch2):
-                input, beta = _added("addbmm", input, a, b, beta, alpha, (2, 2), _dot), 1
+                input, beta = _added("addbmm", input, a, b, beta, alpha, (2, 2), multiply), 1
             return input
         total = lambda a, b: _batch("addbmm", a, b, ("batch1", "batch2")).sum(0, dtype=a.dtype)
         return _added("addbmm", input, batch1, batch2, beta, alpha, (3, 3), total)

@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from ..node import Node, Unusual
-from . import source
+from . import serving, source
 from .declare import Op, input_names
 
 
@@ -83,10 +83,9 @@ def users(op: type[Op], kept: str) -> tuple[str, ...] | None:
 @cache
 def puller(op: type[Op]) -> Callable[..., Any]:
     """Return the function `pull` of an op's nodes."""
-    scope: dict[str, Any] = {f"vjp_{n}": v for n, v in zip(input_names(op), op.vjps)} | {
-        "vjp": op.vjp,
-        "Unusual": Unusual,
-    }
+    scope: dict[str, Any] = {"Unusual": Unusual}
+    for name, function in (*((f"vjp_{n}", v) for n, v in zip(input_names(op), op.vjps)), ("vjp", op.vjp)):
+        scope[name] = serving.formula(op, name, function, scope)
     function: Callable[..., Any] = source.run(pull_text(op), f"pull {op.name}", scope)["pull"]
     return function
 

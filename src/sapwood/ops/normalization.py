@@ -100,10 +100,12 @@ class native_layer_norm(Fused):
         if needs[0]:
             inner = g_out if weight is None or g_out is None else g_out * weight
             g_x = through_norm(inner, input, mean, rstd, dims, math.prod(normalized_shape), g_mean, g_rstd)
+        rest = tuple(range(input.ndim - len(normalized_shape)))
         g_weight = None if g_out is None or not needs[1] else g_out * ((input - mean) * rstd)
+        if rest and g_weight is not None:
+            g_weight = ops.sum(g_weight, rest)
         if not needs[2] or g_out is None:
             return g_x, g_weight, None
-        rest = tuple(range(input.ndim - len(normalized_shape)))
         return g_x, g_weight, ops.tied(ops.sum(g_out, rest) if rest else g_out, input)
 
 
@@ -140,7 +142,7 @@ class layer_norm_of(Fused):
             if needs[0]:
                 inner = g if weight is None else g * weight
                 g_x = rstd * (inner - ops.mean(inner, dims, True) - unit * ops.mean(inner * unit, dims, True))
-            g_weight = g * unit if needs[1] else None
+            g_weight = (ops.sum(g * unit, rest) if rest else g * unit) if needs[1] else None
         if needs[2]:
             g_bias = ops.tied(ops.sum(g, rest) if rest else g, input)
         return g_x, g_weight, g_bias

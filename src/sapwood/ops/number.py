@@ -37,6 +37,7 @@ class add_number(WithNumber):
 
     grad_fn = "AddBackward1"
     forward = lambda input, number: _fit(input, number) + number
+    formula = lambda input, number: input + number
     vjp_input = lambda g: g
 
 
@@ -46,6 +47,7 @@ class number_minus(WithNumber):
 
     grad_fn = "SubBackward0"
     forward = lambda input, number: number - _fit(input, number)
+    formula = lambda input, number: number - input
     vjp_input = lambda g: -g
 
 
@@ -55,6 +57,7 @@ class mul_number(WithNumber):
 
     grad_fn = "MulBackward1"
     forward = lambda input, number: _fit(input, number) * number
+    formula = lambda input, number: input * number
     vjp_input = lambda g, number: g * number
 
 
@@ -64,6 +67,7 @@ class div_number(WithNumber):
 
     grad_fn = "DivBackward1"
     forward = lambda input, number: _real(input) / number
+    formula = lambda input, number: input / number
     vjp_input = lambda g, number: g / number
 
 

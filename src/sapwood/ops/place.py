@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,12 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import DimError, DtypeError, ShapeError
+from ..kernels import gather as kernels
 from ..tensor import Tensor, wrap
 from .declare import Plain, composite, op
 from .reduce import one_dim
-from .scattering import Spot, _check_reduce, _number_as, check_index, flat_places, gather, reduce_back, reduced_into
+from .scattering import Spot, _check_reduce, _number_as, check_index, combined, gather, reduce_back, reduced_into
+from .warm import serve
 
 
 def _vector(op: str, index: Any) -> Any:
@@ -43,10 +46,9 @@ def _slices(op: str, a: Any, dim: int, index: Any, source: Any, count_error: Any
     return a, index, source
 
 
-def _flat_slices(index: Any, dim: int, source: Any, shape: tuple[int, ...]) -> Any:
-    """Return the flat positions of all elements of `source`."""
-    spread = np.broadcast_to(index.reshape((-1,) + (1,) * (source.ndim - dim - 1)), source.shape)
-    return flat_places(spread, dim, shape)
+def _spread(index: Any, dim: int, source: Any) -> Any:
+    """Return the index of every element of `source`."""
+    return np.broadcast_to(index.reshape((-1,) + (1,) * (source.ndim - dim - 1)), source.shape)
 
 
 @op
@@ -82,6 +84,12 @@ class index_select(Plain):
             check_index("index_select", index, 1, 0)
             return input.copy()
         check_index("index_select", index, input.shape[dim], dim)
+        shape = (*input.shape[:dim], index.size, *input.shape[dim + 1 :])
+        if dim and kernels.moves(input.dtype) and input.flags.aligned and serve(math.prod(shape)):
+            out = np.empty(shape, input.dtype)
+            x, to = kernels.fold(input, dim), kernels.fold(out, dim)
+            kernels.bring(x, kernels.along(kernels.wide(index), to.shape[0], to.shape[2]), to)
+            return out
         return np.take(input, index, dim)
 
 
@@ -113,11 +121,9 @@ class index_add(Plain):
         check_index("index_add", index, a.shape[dim], dim)
         if alpha != 1:
             source = source * _number_as(alpha, a.dtype, "index_add")
-        out = np.array(a, order="C")
-        if source.size:
-            values = np.ascontiguousarray(source).reshape(-1)
-            np.add.at(out.reshape(-1), _flat_slices(index, dim, source, a.shape), values)
-        return out.reshape(input.shape)
+        if not source.size:
+            return np.array(input)
+        return combined(np.add, a, dim, _spread(index, dim, source), source).reshape(input.shape)
 
 
 def _long(op: str, index: Any, error: Any = DtypeError) -> None:
@@ -246,9 +252,7 @@ class index_reduce(Plain):
     def forward(input, dim, index, source, reduce, *, include_self=True):
         a, index, source = _slices("index_reduce", input, dim, index, source)
         check_index("index_reduce", index, a.shape[dim], dim, DimError)
-        flat = _flat_slices(index, dim, source, a.shape) if source.size else np.zeros(0, np.int64)
-        values = np.ascontiguousarray(source).reshape(-1)
-        return reduced_into(a, flat, values, reduce, include_self).reshape(input.shape)
+        return reduced_into(a, dim, _spread(index, dim, source), source, reduce, include_self).reshape(input.shape)
 
     def vjp(g, needs, input, index, source, out, dim, reduce, include_self):
         def again(x: Any, s: Any) -> Any:

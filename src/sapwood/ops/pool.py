@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,18 @@ from ..kernels import pool as kernel
 from ..state import GRAD, get_mode
 from .conv import per_dim, widened
 from .declare import Plain, composite, op, zero
+from .warm import serve
+
+
+@functools.cache
+def native() -> Any:
+    """Return the native functions, which are loaded when first used."""
+    return importlib.import_module("sapwood.kernels.pool_native")
+
+
+def serves(a: Any) -> bool:
+    """Return whether native code pools such an array."""
+    return a.dtype.kind in "fV" and serve(a.size)
 
 
 def check_image(name: str, a: Any, dims: int) -> None:
@@ -52,10 +66,11 @@ class max_pool_with_indices(Plain):
     grad_fn = "MaxPool2DWithIndicesBackward0 if len(kernel_size) == 2 else MaxPool3DWithIndicesBackward0"
 
     def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
+        largest = native().largest if serves(input) else kernel.largest
         if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
-            best, at = kernel.largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
+            best, at = largest(input.astype(np.float32), kernel_size, stride, padding, dilation, ceil_mode)
             return best.astype(input.dtype), at
-        return kernel.largest(input, kernel_size, stride, padding, dilation, ceil_mode)
+        return largest(input, kernel_size, stride, padding, dilation, ceil_mode)
 
     def vjp_input(g, input, result1, kernel_size, stride, dilation):
         apart = all(s >= d * (k - 1) + 1 for s, d, k in zip(stride, dilation, kernel_size))
@@ -78,7 +93,8 @@ class max_of_windows(Plain):
     dtypes = "if"
 
     def forward(input, kernel_size, stride, padding, dilation, ceil_mode):
-        return widened(lambda x: kernel.largest_only(x, kernel_size, stride, padding, dilation, ceil_mode), input)
+        largest = native().largest_only if serves(input) else kernel.largest_only
+        return widened(lambda x: largest(x, kernel_size, stride, padding, dilation, ceil_mode), input)
 
     samples = lambda rng: [(rng.standard_normal((3, 4, 5)), (2, 2), (1, 2), (1, 0), (1, 2), True)]
 
@@ -99,7 +115,8 @@ class scatter_image(Plain):
     linear = True
 
     def forward(input, indices, like, size, add):
-        return widened(lambda g: kernel.scatter(g, indices, size, add), input)
+        scatter = native().scatter if serves(input) else kernel.scatter
+        return widened(lambda g: scatter(g, indices, size, add), input)
 
     vjp_input = lambda g, indices, size: ops.gather_image(g, indices, len(size))
     vjp_like = zero
@@ -138,6 +155,9 @@ class avg_pool(Plain):
         size = input.shape[-len(kernel_size) :]
         out = kernel.out_sizes(size, kernel_size, stride, padding, (1,) * len(size), ceil_mode)
         _fit("avg_pool", input, out, kernel_size)
+        if serves(input):
+            attrs = kernel_size, stride, padding, out, count_include_pad, divisor_override
+            return widened(lambda x: native().means(x, *attrs), input)
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
 
         def means(x):
@@ -173,6 +193,9 @@ class avg_pool_gradient(Plain):
     def forward(grad, input, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override):
         size = input.shape[-len(kernel_size) :]
         out = grad.shape[-len(size) :]
+        if serves(grad):
+            attrs = size, kernel_size, stride, padding, count_include_pad, divisor_override
+            return widened(lambda g: native().means_adjoint(g, *attrs), grad)
         count = divisor_override or kernel.divisors(size, kernel_size, stride, padding, out, count_include_pad)
         spread = lambda g: kernel.spread((g / count).astype(g.dtype), size, kernel_size, stride, padding)
         return widened(spread, grad)

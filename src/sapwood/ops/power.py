@@ -187,7 +187,6 @@ class sqrt(Unary):
     forward = np.sqrt
     vjp_input = lambda g, out: g / (2 * out)
     domain = (0.2, 3.0)
-    scalar = "sqrt"
     dtypes = "bifc"
 
 

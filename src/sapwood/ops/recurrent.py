@@ -181,6 +181,7 @@ class lstm_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     grad_fn = "MkldnnRnnLayerBackward0"
     samples = samples(4, 2)
@@ -268,6 +269,7 @@ class gru_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     samples = samples(3, 1)
 
@@ -349,6 +351,7 @@ class rnn_layer(Fused):
     promote = "given"
     function = method = False
     takes_none = True
+    kernel = "its forward function runs native code of its own"
     half = False
     samples = lambda rng: [
         (*s, n) for s, n in zip(samples(1, 1)(rng) + samples(1, 1)(rng)[:1], ("tanh", "tanh", "tanh", "relu"))

@@ -30,7 +30,6 @@ class abs(Unary):
     holomorphic = False
     aliases = ("absolute",)
     domain = (0.2, 3.0)
-    scalar = "fabs"
     dtypes = "ifc"
 
 
@@ -110,7 +109,6 @@ class floor(Unary):
     vjp_input = zero
     numpy = (np.floor,)
     smooth = False
-    scalar = "floor"
     dtypes = "if"
 
 
@@ -123,7 +121,6 @@ class ceil(Unary):
     vjp_input = zero
     numpy = (np.ceil,)
     smooth = False
-    scalar = "ceil"
     dtypes = "if"
 
 
@@ -137,7 +134,6 @@ class trunc(Unary):
     aliases = ("fix",)
     numpy = (np.trunc,)
     smooth = False
-    scalar = "trunc"
     dtypes = "if"
 
 
@@ -163,7 +159,6 @@ class round(Unary):
     vjp_input = zero
     numpy = (np.rint,)
     smooth = False
-    scalar = "rint"
     dtypes = "if"
     samples = lambda rng: [
         (np.array([0.5, 1.5, 2.5, -0.5, 3.7]),),

@@ -9,14 +9,22 @@ import numpy as np
 from .. import ops
 from ..dtypes import F32, F64, as_dtype
 from ..errors import DtypeError
+from ..kernels import scan as kernels
 from ..tensor import Tensor
 from .declare import Plain, op
 from .extreme import check_ordered
 from .reduce import I64, has_zero, is_narrow, one_dim
+from .warm import serve
+
+NATIVE = ("add", "multiply")
 
 
-def running(ufunc: Any, a: Any, dim: int, dtype: Any = None) -> Any:
-    """Accumulate with a ufunc; float32 in double precision, rounded at each step, as PyTorch does."""
+def running(ufunc: Any, a: Any, dim: int, dtype: Any = None, *, reverse: bool = False) -> Any:
+    """Accumulate with a ufunc; float32 in double precision, rounded at each step, as PyTorch does.
+
+    Args:
+        reverse: begin at the end of `dim`.
+    """
     target = a.dtype if dtype is None else dtype.numpy
     if dtype is None and a.dtype.kind in "biu":
         target = I64
@@ -24,6 +32,10 @@ def running(ufunc: Any, a: Any, dim: int, dtype: Any = None) -> Any:
         a = a.astype(target)
     if not a.ndim:
         return a.copy()
+    if ufunc.__name__ in NATIVE and kernels.scans(a.dtype) and a.flags.aligned and serve(a.size):
+        return kernels.run(ufunc.__name__, a, dim, reverse=reverse)[0]
+    if reverse:
+        return np.flip(running(ufunc, np.flip(a, dim), dim), dim)
     if is_narrow(target):
         return ufunc.accumulate(a.astype(F32), dim).astype(target)
     if target is F32 or target == F32:
@@ -78,7 +90,7 @@ class reverse_cumsum(Scan):
     def forward(input, dim):
         if not input.ndim:
             return input.copy()
-        return np.flip(running(np.add, np.flip(input, dim), dim), dim)
+        return running(np.add, input, dim, reverse=True)
 
 
 @op
@@ -203,6 +215,8 @@ def _running_extreme(name: str, ufunc: Any, a: Any, dim: int) -> tuple[Any, Any]
     check_ordered(name, a)
     if not a.ndim:
         return a.copy(), np.zeros((), np.int64)
+    if kernels.scans(a.dtype) and a.flags.aligned and serve(a.size):
+        return kernels.run(ufunc.__name__, a, dim)
     values = ufunc.accumulate(a, dim)
     position = np.arange(a.shape[dim]).reshape((-1,) + (1,) * (a.ndim - dim - 1))
     new = (a == values) | (a != a)

@@ -10,10 +10,12 @@ from numpy import ndarray
 
 from .. import ops
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
+from ..kernels import gather as kernels
 from ..tensor import Tensor
 from .declare import Plain, composite, op, todo
 from .extreme import places
 from .reduce import one_dim
+from .warm import serve
 
 REDUCE = {"sum": np.add, "prod": np.multiply, "amax": np.maximum, "amin": np.minimum, "mean": np.add}
 
@@ -84,6 +86,21 @@ def flat_places(index: Any, dim: int, shape: tuple[int, ...]) -> Any:
     return flat.reshape(-1)
 
 
+def _aside(shape: tuple[int, ...], other: tuple[int, ...], dim: int) -> bool:
+    """Return whether two shapes agree outside `dim`."""
+    return shape[:dim] == other[:dim] and shape[dim + 1 :] == other[dim + 1 :]
+
+
+def _combined_natively(how: str, out: Any, dim: int, index: Any, src: Any) -> bool:
+    """Combine `src` into places of the contiguous array `out` by a kernel; return whether there is one for this."""
+    if not (kernels.combines(out.dtype) and _aside(index.shape, out.shape, dim) and serve(index.size)):
+        return False
+    if not src.flags.aligned:
+        return False
+    kernels.combine(how, kernels.fold(out, dim), kernels.fold(kernels.wide(index), dim), kernels.fold(src, dim))
+    return True
+
+
 @op
 class gather(Plain):
     """Take elements along `dim`: out[i][j] = input[index[i][j]][j] for dim 0.
@@ -114,6 +131,10 @@ class gather(Plain):
         a, where, _ = _fit("gather", input, dim, index)
         if not where.size:
             return np.empty(index.shape, input.dtype)
+        if _aside(where.shape, a.shape, dim) and kernels.moves(a.dtype) and a.flags.aligned and serve(where.size):
+            out = np.empty(where.shape, a.dtype)
+            kernels.bring(kernels.fold(a, dim), kernels.fold(kernels.wide(where), dim), kernels.fold(out, dim))
+            return out.reshape(index.shape)
         return a[places(where, dim, a.shape)].reshape(index.shape)
 
 
@@ -140,8 +161,8 @@ class scatter_src(Plain):
 
     def forward(input, dim, index, src):
         a, index, src = _fit("scatter", input, dim, index, src)
-        out = np.array(a)
-        if index.size:
+        out = np.array(a, order="C")
+        if index.size and not _combined_natively("set", out, dim, index, src):
             out[places(index, dim, a.shape)] = src
         return out.reshape(input.shape)
 
@@ -161,9 +182,11 @@ class scatter_value(Plain):
 
     def forward(input, dim, index, value):
         a, index, _ = _fit("scatter", input, dim, index)
-        out = np.array(a)
+        out = np.array(a, order="C")
         if index.size:
-            out[places(index, dim, a.shape)] = _number_as(value, a.dtype, "scatter")
+            number = _number_as(value, a.dtype, "scatter")
+            if not _combined_natively("set", out, dim, index, np.broadcast_to(number, index.shape)):
+                out[places(index, dim, a.shape)] = number
         return out.reshape(input.shape)
 
 
@@ -187,12 +210,12 @@ class scatter_combine(Plain):
         if not src.ndim and index.ndim:
             src = np.broadcast_to(src.astype(input.dtype), index.shape)
         a, index, src = _fit("scatter", input, dim, index, src)
-        return _combined(np.add if reduce == "add" else np.multiply, a, dim, index, src).reshape(input.shape)
+        return combined(np.add if reduce == "add" else np.multiply, a, dim, index, src).reshape(input.shape)
 
 
-def _combined(ufunc: Any, a: Any, dim: int, index: Any, src: Any) -> Any:
+def combined(ufunc: Any, a: Any, dim: int, index: Any, src: Any) -> Any:
     out = np.array(a, order="C")
-    if index.size:
+    if index.size and not _combined_natively(ufunc.__name__, out, dim, index, src):
         # ufunc.at is several times faster on vectors than on arrays of more dimensions.
         ufunc.at(out.reshape(-1), flat_places(index, dim, out.shape), np.ascontiguousarray(src).reshape(-1))
     return out
@@ -272,23 +295,29 @@ class scatter_add(Plain):
 
     def forward(input, dim, index, src):
         a, index, src = _fit("scatter_add", input, dim, index, src)
-        return _combined(np.add, a, dim, index, src).reshape(input.shape)
+        return combined(np.add, a, dim, index, src).reshape(input.shape)
 
 
-def reduced_into(a: Any, flat: Any, src: Any, reduce: str, include_self: bool) -> Any:
-    """Return a copy of `a` with `src` reduced into its flat places.
-
-    flat: (n,) positions; src: (n,) values.
-    """
+def reduced_into(a: Any, dim: int, index: Any, src: Any, reduce: str, include_self: bool) -> Any:
+    """Return a copy of `a` with `src` reduced into its places along `dim`; index and src have one shape."""
     out = np.array(a, order="C")
     to = out.reshape(-1)
+    flat = None
     if not include_self:
-        to[flat] = _identity(reduce, a.dtype)
-    REDUCE[reduce].at(to, flat, src)
+        first = np.broadcast_to(np.asarray(_identity(reduce, a.dtype), a.dtype), index.shape)
+        if not _combined_natively("set", out, dim, index, first):
+            flat = flat_places(index, dim, a.shape)
+            to[flat] = first.reshape(-1)
+    if not _combined_natively(REDUCE[reduce].__name__, out, dim, index, src):
+        flat = flat_places(index, dim, a.shape) if flat is None else flat
+        REDUCE[reduce].at(to, flat, np.ascontiguousarray(src).reshape(-1))
     if reduce == "mean":
-        n = np.bincount(flat, minlength=to.size) + (1 if include_self else 0)
-        n = np.maximum(n, 1).astype(a.real.dtype)
-        to[...] = to // n if a.dtype.kind in "iu" else to / n
+        n = np.zeros(a.shape, np.int64)
+        if not _combined_natively("add", n, dim, index, np.broadcast_to(np.int64(1), index.shape)):
+            flat = flat_places(index, dim, a.shape) if flat is None else flat
+            n = np.bincount(flat, minlength=to.size).reshape(a.shape)
+        n = np.maximum(n + (1 if include_self else 0), 1).astype(a.real.dtype)
+        out = out // n if a.dtype.kind in "iu" else np.asarray(out / n, out.dtype)
     return out
 
 
@@ -385,8 +414,7 @@ class scatter_reduce(Plain):
         a, index, src = _fit("scatter_reduce", input, dim, index, src)
         if not index.size:
             return np.array(input)
-        src = np.ascontiguousarray(src).reshape(-1)
-        return reduced_into(a, flat_places(index, dim, a.shape), src, reduce, include_self).reshape(input.shape)
+        return reduced_into(a, dim, index, src, reduce, include_self).reshape(input.shape)
 
     def vjp(g, needs, input, index, src, out, dim, reduce, include_self):
         def again(x: Any, s: Any) -> Any:

@@ -17,6 +17,7 @@ from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DimError, DtypeError, GradError, SapwoodError, ShapeError
 from ..state import GRAD, INFERENCE, OBSERVE, get_mode
 from ..tensor import InferenceTensor, Tensor, wrap
+from . import serving
 from .declare import Op, input_names
 from .out import into
 from .record import record
@@ -207,10 +208,8 @@ def evaluate(op: type[Op], arrays: tuple[Any, ...], attrs: tuple[Any, ...], give
     narrow = _narrow(arrays) if op.half else None
     if narrow is not None:
         arrays = tuple(tuple(map(_widen, x)) if isinstance(x, tuple) else _widen(x) for x in arrays)
-    forward = op.forward
-    usual = op.forward is not None and all(dict(zip(op.attrs, attrs))[n] == v for n, v in op.usual.items())
-    if not usual:
-        forward = op.formula
+    usual = all(dict(zip(op.attrs, attrs))[n] == v for n, v in op.usual.items())
+    forward = serving.forward_of(op) if usual else op.formula
     arguments = _in_order(op, arrays, attrs, usual)
     try:
         try:

@@ -50,7 +50,6 @@ class erf(Unary):
 
     forward = _one("erf")
     vjp_input = lambda g, input: g * (TWO_OVER_ROOT_PI * ops.exp(-(input * input)))
-    scalar = "erf"
     dtypes = "bif"
 
 

@@ -57,6 +57,7 @@ class Spread(Reduction):
 
     function = method = False
     holomorphic = False
+    kernel = "the variance is summed in double precision"
     dtypes = "fc"
     samples = lambda rng: [
         (rng.standard_normal((3, 4)),),

@@ -227,6 +227,12 @@ class logsumexp(Reduction):
             raise ArgumentError("logsumexp: dim must be an int or several, got None")
         return dims_of("logsumexp", a, dim), keepdim
 
+    def formula(input, dim, keepdim=False):
+        top = ops.amax(input, dim, True)
+        top = ops.where(ops.isfinite(top), top, 0)
+        out = ops.log(ops.sum(ops.exp(input - top), dim, True)) + top
+        return out if keepdim else ops.squeeze(out, dim)
+
     def forward(input, dim, keepdim=False):
         if not input.size:
             return np.log(add_reduce(np.exp(input), dim, None, None, keepdim))

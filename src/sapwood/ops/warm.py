@@ -42,14 +42,18 @@ class _State:
 _lock = threading.Lock()
 
 
+def never() -> bool:
+    """Return whether the environment rules native code out."""
+    return os.environ.get("SAPWOOD_JIT", "") == "0"
+
+
 def counted(namespace: dict[str, Any], forward: Callable[..., Any]) -> Callable[..., Any]:
     """Return `forward`, or what counts its calls and starts native code; `namespace` is where it will be replaced."""
     if _State.done:
         return forward
-    choice = os.environ.get("SAPWOOD_JIT", "")
-    if choice == "0":
+    if never():
         return forward
-    if choice == "1":
+    if os.environ.get("SAPWOOD_JIT", "") == "1":
         start()
         return forward
     _State.spaces.append((namespace, forward))
@@ -112,4 +116,4 @@ def start() -> bool:
     return True
 
 
-__all__ = ["ENOUGH", "LEAST", "counted", "serve", "start"]
+__all__ = ["ENOUGH", "LEAST", "counted", "never", "serve", "start"]

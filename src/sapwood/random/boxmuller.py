@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sapwood.random.generator import native
 from sapwood.random.rounding import fma32, fma64, libm, sincos
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ def block_normals64(generator: Generator, n: int, mean: float, std: float) -> ND
         u = generator.uniform53(n)
         tail = generator.uniform53(16) if n % 16 else u[:0]
     whole = n - n % 16
+    kernels = native(n)
+    if kernels is not None and kernels.library() is not None:
+        kernels.normal(u[:whole], mean, std)
+        if tail.size:
+            kernels.normal(tail, mean, std)
+            u[n - 16 :] = tail
+        return u
     u[:whole] = _transform64(u[:whole], mean, std)
     if tail.size:
         u[n - 16 :] = _transform64(tail, mean, std)
@@ -80,6 +88,13 @@ def block_normals32(generator: Generator, n: int, mean: float, std: float, *, na
         tail = generator.uniform24(16) if n % 16 else u[:0]
     if narrow and tail.size:
         u = np.concatenate([u, tail])[:n]
+    kernels = native(n)
+    if kernels is not None:
+        kernels.normal(u[:whole], mean, std)
+        if tail.size:
+            kernels.normal(tail, mean, std)
+            u[n - 16 :] = tail
+        return u
     _transform32(u[:whole])
     if tail.size:
         _transform32(tail)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sapwood.errors import ShapeError, ValueRangeError
 from sapwood.random.draws import exponential_, require_floating
-from sapwood.random.generator import Generator, default_generator
+from sapwood.random.generator import Generator, default_generator, native
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
@@ -34,6 +34,11 @@ def randperm(n: int, dtype: DTypeLike = np.int64, *, generator: Generator | None
 
 def _exchange(targets: NDArray[np.int64], n: int) -> NDArray[np.int64]:
     """Exchange element i with element targets[i] for i = 0 … n-2, starting from 0 … n-1: (n,)."""
+    kernels = native(n)
+    if kernels is not None:
+        made = np.arange(n)
+        kernels.exchange(made, targets)
+        return made
     if n < 1000:
         order = list(range(n))
         for i, j in enumerate(targets.tolist()):

@@ -14,7 +14,7 @@ import numpy as np
 
 from sapwood.errors import DtypeError, ShapeError, ValueRangeError
 from sapwood.random.boxmuller import block_normals32, block_normals64, serial_normals
-from sapwood.random.generator import Generator, default_generator
+from sapwood.random.generator import Generator, default_generator, native
 from sapwood.random.rounding import fma32, fma64, libm
 
 if TYPE_CHECKING:
@@ -107,6 +107,17 @@ def uniform_(out: A, low: float = 0.0, high: float = 1.0, *, generator: Generato
     if out.size == 0:
         return out
     g = generator or default_generator
+    if _plain(out):
+        kernels = native(out.size)
+        if kernels is not None:
+            with g.lock:
+                if out.dtype == np.float64:
+                    kernels.uniform(g.address(), out, high - low, low, high)
+                else:
+                    first, last = np.float32(low), np.float32(high)
+                    with np.errstate(over="ignore"):
+                        kernels.uniform(g.address(), out, float(last - first), float(first), float(last))
+            return out
     values: Array
     if out.dtype == np.float64:
         values = fma64(g.uniform53(out.size), high - low, low)
@@ -256,6 +267,23 @@ def geometric_(out: A, p: float, *, generator: Generator | None = None) -> A:
     return assign(out, np.ceil(libm(math.log, u) / math.log1p(-p)))
 
 
+def _plain(out: Array) -> bool:
+    """Return whether native code can fill the array: float32 or float64 in order."""
+    return out.dtype.char in "fd" and out.flags.carray
+
+
+def _toss(g: Generator, out: Array, p: float, one: float = 1.0) -> bool:
+    """Fill out with `one` at probability p, else 0, by native code; return whether there is any for this array."""
+    if not out.flags.carray:
+        return False
+    kernels = native(out.size)
+    if kernels is None or not kernels.tossable(out.dtype):
+        return False
+    with g.lock:
+        kernels.toss(g.address(), out, math.ceil(p * 2.0**53), one)
+    return True
+
+
 def bernoulli_(out: A, p: float | Array = 0.5, *, generator: Generator | None = None) -> A:
     """Fill out (any dtype but complex) with ones of probability p and zeros.
 
@@ -271,6 +299,8 @@ def bernoulli_(out: A, p: float | Array = 0.5, *, generator: Generator | None = 
         if not 0.0 <= p <= 1.0:
             raise ValueRangeError(f"bernoulli_: p must lie in [0, 1], got {p}")
         if out.size == 0:
+            return out
+        if _toss(g, out, p):
             return out
         # u < p for u = k·2**-53, decided on integers: scaling by a power of two is exact.
         return _scalar_law("bernoulli_", out, g.bits53(out.size) < math.ceil(p * 2.0**53))
@@ -295,10 +325,13 @@ def dropout_noise_(out: A, p: float, *, generator: Generator | None = None) -> A
     """Fill out with what dropout multiplies by: 0 with probability p, else 1 / (1 - p)."""
     if not 0.0 <= p <= 1.0:
         raise ValueRangeError(f"dropout: p must lie in [0, 1], got {p}")
+    single = np.float64 if out.dtype == np.float64 else np.float32
+    one: Any = (single(1) / single(1.0 - p)).astype(out.dtype) if 0.0 < p < 1.0 else 1.0
+    if out.size and _plain(out) and _toss(generator or default_generator, out, 1.0 - p, float(one)):
+        return out
     bernoulli_(out, 1.0 - p, generator=generator)
     if 0.0 < p < 1.0:
-        single = np.float64 if out.dtype == np.float64 else np.float32
-        out *= (single(1) / single(1.0 - p)).astype(out.dtype)
+        out *= one
     return out
 
 

@@ -68,6 +68,19 @@ _HALF, _LOW24, _LOW53 = np.uint64(32), np.uint64(2**24 - 1), np.uint64(2**53 - 1
 _ULP24 = np.float32(2.0**-24)
 
 
+def native(n: int) -> Any:
+    """Return the kernels that draw if so many numbers are worth them, else None; the stream is the same."""
+    if n < 256:
+        return None
+    from sapwood.ops.warm import serve
+
+    if not serve(n):
+        return None
+    from sapwood.kernels import twister
+
+    return twister
+
+
 class Generator:
     """Hold one stream of random numbers.
 
@@ -79,13 +92,17 @@ class Generator:
         [2357136044, 2546248239]
     """
 
-    __slots__ = ("__weakref__", "_bits", "_device", "_fresh", "_seed", "_stale", "float_normal", "lock", "normal")
+    __slots__ = (
+        *("__weakref__", "_address", "_bits", "_device", "_fresh", "_seed", "_stale"),
+        *("float_normal", "lock", "normal"),
+    )
 
     def __init__(self, device: Any = "cpu") -> None:
         if str(device).partition(":")[0] != "cpu":
             raise MissingError(f"Generator: only device 'cpu' has a generator, got {str(device)!r}; use 'cpu'")
         self._device = Device(device) if device != "cpu" else CPU
         self._bits: MT19937 | None = None
+        self._address: int | None = None
         self.lock = RLock()
         self._reseed(_DEFAULT_SEED)
 
@@ -141,6 +158,14 @@ class Generator:
             self._stale = False
         return self._bits
 
+    def address(self) -> int:
+        """Return where native code finds the seeded state, and count it as used. Hold `lock` while it draws."""
+        engine = self.engine()
+        self._fresh = False
+        if self._address is None:
+            self._address = int(engine.ctypes.state_address)
+        return self._address
+
     def words(self, n: int) -> NDArray[np.uint64]:
         """Draw n 32-bit words: (n,), uint64 with the upper halves zero."""
         with self.lock:
@@ -168,6 +193,10 @@ class Generator:
         """Draw n multiples of 2**-24 in [0, 1), one word each: (n,), float32."""
         out = np.empty(n, np.float32)
         with self.lock:
+            kernels = native(n)
+            if kernels is not None:
+                kernels.uniform(self.address(), out)
+                return out
             for part, words in self._batches(n, 1):
                 words &= _LOW24
                 np.multiply(words.view(np.int64).astype(np.int32), _ULP24, out=out[part], dtype=np.float32)
@@ -183,6 +212,10 @@ class Generator:
         """Draw n multiples of 2**-53 in [0, 1), two words each: (n,), float64."""
         out = np.empty(n)
         with self.lock:
+            kernels = native(n)
+            if kernels is not None:
+                kernels.uniform(self.address(), out)
+                return out
             for part, words in self._batches(n, 2):
                 high = words[::2] << _HALF
                 high |= words[1::2]
