@@ -1,7 +1,7 @@
 """Products of matrices by BLAS, shared out among the threads of native loops.
 
-A library's own threads and ours would wait for work on the same cores: the one pool spins while the other computes. So a
-large product is cut into blocks of rows or columns, by its sizes alone, and every block is one product on one thread.
+A library's own threads and ours would wait for work on the same cores: the one pool spins while the other computes. So
+a large product is cut into blocks of rows or columns, by its sizes alone, and every block is one product on one thread.
 The matrices of two batches are multiplied pair by pair, in the same way.
 
     >>> import numpy as np
@@ -25,7 +25,7 @@ from . import blas, builtin, engine
 from .emit import SIZES
 from .front import define_drop, define_new
 from .layout import ALIGNED, BYTES_DATA, DATA, DESCR, DIMS, ENV, FLAGS, NDIM, STRIDES, TYPE, fields
-from .writer import Function, Module, Value
+from .writer import Function, Module
 
 SMALL = 1 << 18
 """Multiplications up to which a BLAS computes on one thread by itself."""
@@ -170,7 +170,9 @@ def _multiply(f: Function) -> None:
     f.put("i64", n, last, 8)
     count = f.mul(f.mul(f.mul(m, n), size), batch)
     rank = f.choose(batched, 3, 2)
-    made = f.call("ptr", "@new", f"ptr {env}", f"ptr {descr}", f"i64 {rank}", f"ptr {shape}", "ptr null", f"i64 {count}")
+    made = f.call(
+        "ptr", "@new", f"ptr {env}", f"ptr {descr}", f"i64 {rank}", f"ptr {shape}", "ptr null", f"i64 {count}"
+    )
     with f.when(f.compare("eq", made, "null", "ptr"), seldom=True):
         f.ret("ptr", "null")
     run = f.choose(double, "@blocks_f64", "@blocks_f32", "ptr")
@@ -183,8 +185,9 @@ def _multiply(f: Function) -> None:
     parts = f.udiv(f.sub(f.add(total, block), 1), block)
     units = f.mul(parts, batch)
     for name, value in (
-        ("units", units), ("grain", "1"), ("m", m), ("n", n), ("k", k), ("block", block), ("gemm", gemm), ("parts", parts),
-        ("across", f.v(f"zext i1 {across} to i64")), ("cost", f.v(f"lshr i64 {work}, {f.choose(double, 4, 5)}")),
+        ("units", units), ("grain", "1"), ("m", m), ("n", n), ("k", k), ("block", block), ("gemm", gemm),
+        ("parts", parts), ("across", f.v(f"zext i1 {across} to i64")),
+        ("cost", f.v(f"lshr i64 {work}, {f.choose(double, 4, 5)}")),
     ):  # fmt: skip
         f.put("i64", value, job, JOB[name])
     f.put("ptr", run, job, JOB["run"])
@@ -242,9 +245,7 @@ def _blocks(f: Function, dtype: str, found: blas.Blas) -> None:
             offset = f.at(bias, f.mul(f.choose(across, start, 0), item))
             with f.loop(rows) as row:
                 to = f.at(here_c, f.mul(f.mul(row, word["n"]), item))
-                f.do(
-                    f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {offset}, i64 {f.mul(columns, item)}, i1 false)"
-                )
+                f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {offset}, i64 {f.mul(columns, item)}, i1 false)")
         kind = {"f32": "float", "f64": "double"}[dtype]
         blas.write_gemm(
             f, found, dtype, gemm, (rows, columns, word["k"]),
