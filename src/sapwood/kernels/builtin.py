@@ -132,6 +132,8 @@ class Table(bytes):
     """What a builtin's native code reads, as the builtin's `self`; it keeps alive what its words point to."""
 
     kept: tuple[Any, ...] = ()
+    address: int = 0
+    """Of the C function that reads it."""
 
 
 def make(name: str, address: int, self: Table, doc: str) -> Any:
@@ -143,6 +145,7 @@ def make(name: str, address: int, self: Table, doc: str) -> Any:
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.py_object]
     # A builtin gives up its definition before its self.
     self.kept += (words, definition)
+    self.address = address
     return new(ctypes.addressof(definition), self, "sapwood")
 
 

@@ -28,7 +28,7 @@ STRIDES = 40
 DESCR = 56
 FLAGS = 64
 
-C_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x100, 0x400
+C_CONTIGUOUS, F_CONTIGUOUS, ALIGNED, WRITEABLE = 0x1, 0x2, 0x100, 0x400
 
 MAX_OPERANDS = 6
 """Outputs and inputs of a pointwise kernel."""
@@ -90,6 +90,7 @@ def probe() -> str | None:
             and tuple(steps) == array.strides
             and _word(at + DESCR) == id(array.dtype)
             and bool(flags & C_CONTIGUOUS) == array.flags.c_contiguous
+            and bool(flags & F_CONTIGUOUS) == array.flags.f_contiguous
             and bool(flags & ALIGNED) == array.flags.aligned
             and bool(flags & WRITEABLE) == array.flags.writeable
         )
@@ -117,6 +118,7 @@ __all__ = [
     "DIMS",
     "ENV",
     "FLAGS",
+    "F_CONTIGUOUS",
     "FLOAT_VALUE",
     "JOB",
     "JOB_BYTES",

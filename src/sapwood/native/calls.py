@@ -7,18 +7,20 @@ arguments.
 
 from __future__ import annotations
 
-from ..kernels.layout import DESCR, DIMS, NDIM, TYPE, fields
+from ..kernels.layout import C_CONTIGUOUS, DESCR, DIMS, F_CONTIGUOUS, FLAGS, NDIM, TYPE, fields
 from ..kernels.writer import Function, Module, Value
 from .objects import at, drop, forgive, give, hold, item, same, slot
 
 OP = fields(
-    "call", "world", "fallback", "kernel", "arity", "node", "able", "keeps", "plan", "scalars",
+    "call", "world", "fallback", "front", "kernel", "arity", "node", "able", "keeps", "plan", "scalars",
 )  # fmt: skip
 """What the call needs to know about its op: `able` has a bit per differentiable input, `plan` a KEEP per kept value."""
-KEEP = fields("kind", "object", "users")
-"""One kept value: what it is, the object if it is a constant, and a bit per input whose gradient needs it (0: all)."""
-OUT, CONSTANT = 2, 3
-"""Kinds of kept values; smaller ones are the number of an input."""
+KEEP = fields("kind", "object", "users", "other")
+"""One kept value: what it is, the object if it is a constant, and a bit per input whose gradient needs it (0: all).
+
+An order is the object, or `other` if the input is contiguous by columns alone."""
+OUT, CONSTANT, ORDER = 2, 3, 4
+"""Kinds of kept values; smaller ones are the number of an input, and larger ones the order of one."""
 STUBS = 16
 """Methods that can be bound to native calls."""
 TABLES = f"@method_tables = internal global [{STUBS} x ptr] zeroinitializer\n"
@@ -129,7 +131,7 @@ def _call(f: Function) -> None:
     f.leave(f.no(f.either(records, same(f, word, at(f, "zero")))), slow)
 
     result = f.call(
-        "ptr", at(f, "front"), f"ptr {f.field('ptr', '%op', OP['kernel'])}", f"ptr {arrays}", f"i64 {arity}", "ptr null"
+        "ptr", f.field("ptr", "%op", OP["front"]), f"ptr {f.field('ptr', '%op', OP['kernel'])}", f"ptr {arrays}", f"i64 {arity}", "ptr null"
     )
     with f.when(same(f, result, "null"), seldom=True):
         # What NumPy refuses, the Python wrapper explains.
@@ -213,6 +215,12 @@ def _record(f: Function, kind: Value, arrays: Value, nodes: Value, result: Value
                 value.set(result)
             with f.when(f.compare("eq", what, CONSTANT)):
                 value.set(f.field("ptr", entry, KEEP["object"]))
+            with f.when(f.compare("sge", what, ORDER)):
+                array = f.load("ptr", f.element("ptr", arrays, f.sub(what, ORDER)))
+                order = f.v(f"and i32 {f.field('i32', array, FLAGS)}, {C_CONTIGUOUS | F_CONTIGUOUS}")
+                turned = f.compare("eq", order, F_CONTIGUOUS, "i32")
+                straight, columns = (f.field("ptr", entry, KEEP[n]) for n in ("object", "other"))
+                value.set(f.choose(turned, columns, straight, "ptr"))
         f.store("ptr", hold(f, value.get()), item(f, saved, k))
     give(f, edges, node, "node_edges")
     give(f, saved, node, "node_saved")
@@ -224,4 +232,4 @@ def _record(f: Function, kind: Value, arrays: Value, nodes: Value, result: Value
     return node
 
 
-__all__ = ["CONSTANT", "KEEP", "OP", "OUT", "STUBS", "define", "define_stubs"]
+__all__ = ["CONSTANT", "KEEP", "OP", "ORDER", "OUT", "STUBS", "define", "define_stubs"]

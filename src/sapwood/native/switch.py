@@ -25,6 +25,8 @@ from ..ops.declare import Op, differentiable, input_names
 from ..tensor import Tensor
 from . import calls, lines, objects, sweep
 
+ORDERS = ("C", "F")
+
 _installed: dict[str, tuple[Any, Any]] = {}
 """Operator -> (the descriptor, the printed function)."""
 _bodies: dict[Any, Any] = {}
@@ -148,6 +150,8 @@ def _plan(op: type[Op]) -> list[tuple[int, Any, int]] | None:
             found.append((calls.OUT, None, bits))
         elif kept in op.attrs:
             found.append((calls.CONSTANT, defaults[kept], bits))
+        elif kept.endswith("_order") and kept.removesuffix("_order") in names:
+            found.append((calls.ORDER + names.index(kept.removesuffix("_order")), ORDERS, bits))
         else:
             return None
     return found
@@ -157,12 +161,15 @@ def _table(op: type[Op], kernel: Any, node: Any, plan: list[tuple[int, Any, int]
     """Return the table of one native call."""
     entries = (ctypes.c_int64 * (len(calls.KEEP) * len(plan) + 1))()
     for k, (kind, thing, bits) in enumerate(plan):
-        entries[3 * k : 3 * k + 3] = [kind, 0 if kind != calls.CONSTANT else id(thing), bits]
+        first, other = thing if kind >= calls.ORDER else (thing, None)
+        known = kind >= calls.CONSTANT
+        entries[4 * k : 4 * k + 4] = [kind, id(first) if known else 0, bits, id(other) if known else 0]
     table = (ctypes.c_int64 * len(calls.OP))()
     values = {
         "call": _code()["call_op"],
         "world": ctypes.addressof(_world()),
         "fallback": id(fallback),
+        "front": kernel.__self__.address,
         "kernel": id(kernel.__self__),
         "arity": len(input_names(op)),
         "node": 0 if node is None else id(node),
