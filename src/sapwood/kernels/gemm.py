@@ -170,7 +170,9 @@ def _multiply(f: Function) -> None:
     f.put("i64", n, last, 8)
     count = f.mul(f.mul(f.mul(m, n), size), batch)
     rank = f.choose(batched, 3, 2)
-    made = f.call("ptr", "@new", f"ptr {env}", f"ptr {descr}", f"i64 {rank}", f"ptr {shape}", "ptr null", f"i64 {count}")
+    made = f.call(
+        "ptr", "@new", f"ptr {env}", f"ptr {descr}", f"i64 {rank}", f"ptr {shape}", "ptr null", f"i64 {count}"
+    )
     with f.when(f.compare("eq", made, "null", "ptr"), seldom=True):
         f.ret("ptr", "null")
     run = f.choose(double, "@blocks_f64", "@blocks_f32", "ptr")
@@ -242,9 +244,7 @@ def _blocks(f: Function, dtype: str, found: blas.Blas) -> None:
             offset = f.at(bias, f.mul(f.choose(across, start, 0), item))
             with f.loop(rows) as row:
                 to = f.at(here_c, f.mul(f.mul(row, word["n"]), item))
-                f.do(
-                    f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {offset}, i64 {f.mul(columns, item)}, i1 false)"
-                )
+                f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {offset}, i64 {f.mul(columns, item)}, i1 false)")
         kind = {"f32": "float", "f64": "double"}[dtype]
         blas.write_gemm(
             f, found, dtype, gemm, (rows, columns, word["k"]),

@@ -35,7 +35,9 @@ def has_kernel(op: type[Op]) -> bool:
 
 def has_formula(op: type[Op]) -> bool:
     """Return whether there may be kernels for the op's derivatives."""
-    return serving.served(op) and op.kind in serving.KINDS and any(v not in (None, zero, todo) for v in (op.vjp, *op.vjps))
+    return (
+        serving.served(op) and op.kind in serving.KINDS and any(v not in (None, zero, todo) for v in (op.vjp, *op.vjps))
+    )
 
 
 def variants(op: type[Op], sample: Sample) -> Iterator[Sample]:
