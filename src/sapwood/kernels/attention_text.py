@@ -17,8 +17,8 @@ from .direct import Job
 from .emit import loop_note
 from .exponential import exp_reduced, reduced
 from .machine import format_of, power_of_two
-from .scalar import Scalar, const, lower, select, var
 from .matrices import Tiles
+from .scalar import Scalar, const, lower, select, var
 from .writer import Function, Module, Value
 
 KEYS = 128

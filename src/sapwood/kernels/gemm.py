@@ -1,7 +1,7 @@
 """Products of matrices by BLAS, shared out among the threads of native loops.
 
-A library's own threads and ours would wait for work on the same cores: the one pool spins while the other computes. So a
-large product is cut into blocks of rows or columns, by its sizes alone, and every block is one product on one thread.
+A library's own threads and ours would wait for work on the same cores: the one pool spins while the other computes. So
+a large product is cut into blocks of rows or columns, by its sizes alone, and every block is one product on one thread.
 The matrices of two batches are multiplied pair by pair, in the same way.
 
     >>> import numpy as np
@@ -25,7 +25,7 @@ from . import blas, builtin, engine
 from .emit import SIZES
 from .front import define_drop, define_new
 from .layout import ALIGNED, BYTES_DATA, DATA, DESCR, DIMS, ENV, FLAGS, NDIM, STRIDES, TYPE, fields
-from .writer import Function, Module, Value
+from .writer import Function, Module
 
 SMALL = 1 << 18
 """Multiplications up to which a BLAS computes on one thread by itself."""
@@ -185,8 +185,9 @@ def _multiply(f: Function) -> None:
     parts = f.udiv(f.sub(f.add(total, block), 1), block)
     units = f.mul(parts, batch)
     for name, value in (
-        ("units", units), ("grain", "1"), ("m", m), ("n", n), ("k", k), ("block", block), ("gemm", gemm), ("parts", parts),
-        ("across", f.v(f"zext i1 {across} to i64")), ("cost", f.v(f"lshr i64 {work}, {f.choose(double, 4, 5)}")),
+        ("units", units), ("grain", "1"), ("m", m), ("n", n), ("k", k), ("block", block), ("gemm", gemm),
+        ("parts", parts), ("across", f.v(f"zext i1 {across} to i64")),
+        ("cost", f.v(f"lshr i64 {work}, {f.choose(double, 4, 5)}")),
     ):  # fmt: skip
         f.put("i64", value, job, JOB[name])
     f.put("ptr", run, job, JOB["run"])

@@ -116,7 +116,7 @@ class Op:
     kernel: str | None = None
     """Why kernels do not do the op's work, in words; None where they may."""
     native: Any = None
-    """Makes what takes forward's place on large arrays: native(forward, least), where that is more than formulas say."""
+    """Makes what takes forward's place on large arrays, native(forward, least), where a formula does not say it."""
     batch: Any = None
     onnx: Any = None
     jax: Any = None

@@ -24,9 +24,9 @@ def multiply(a: Any, b: Any, bias: Any = None) -> Any:
         bias: (M,) of the same type, for two matrices.
     """
     dt = a.dtype
-    if (dt is F32 or dt is F64) and b.dtype is dt and warm.serve(max(a.size, b.size)):
-        if a.ndim == b.ndim and a.shape[:-2] == b.shape[:-2] and a.ndim >= 2:
-            return _by_blas(a, b, bias)
+    batched_alike = a.ndim == b.ndim >= 2 and a.shape[:-2] == b.shape[:-2]
+    if (dt is F32 or dt is F64) and b.dtype is dt and batched_alike and warm.serve(max(a.size, b.size)):
+        return _by_blas(a, b, bias)
     return _on_numpy(a, b, bias)
 
 
