@@ -18,10 +18,10 @@ from .state import next_seq
 
 REACH = 64
 """Nodes to look through, behind a cut, for the leaves that it cuts off."""
-_QUIET = tuple(OWN[0] + os.path.join(*parts) for parts in (("optim", ""), ("nn", "init")))
-"""Where optimizers and initialisers are."""
 SITES = 512
 """Source lines to remember; beyond, the oldest is dropped."""
+_QUIET = tuple(OWN[0] + os.path.join(*parts) for parts in (("optim", ""), ("nn", "init")))
+"""Where optimizers and initialisers are."""
 
 
 class Cut:

@@ -264,13 +264,13 @@ class RNNBase(Module):
         return state
 
     def _first_state(self, state: tuple[Any, ...] | None, input: Any, batch: int) -> tuple[Any, ...]:
-        """Return the state before the first step, after checking the one that was given."""
+        """Return the state before the first step by layer and direction, after checking the one that was given."""
         rows = self.num_layers * (2 if self.bidirectional else 1)
         shapes = [(rows, batch, self.proj_size or self.hidden_size)]
         if self.mode == "LSTM":
             shapes.append((rows, batch, self.hidden_size))
         if state is None:
-            return tuple(ops.zeros(shape, dtype=input.dtype) for shape in shapes)
+            return tuple([ops.zeros(shape[1:], dtype=input.dtype)] * rows for shape in shapes)
         for s, shape in zip(state, shapes):
             if tuple(s.shape) != shape:
                 raise RuntimeError(f"{type(self).__name__}: the state must have shape {shape}, got {tuple(s.shape)}")
@@ -291,7 +291,7 @@ class RNNBase(Module):
         Args:
             data: (sum of lengths, features), one step after the other.
             lengths: the number of sequences at each step.
-            state: each part (layers · directions, N, size).
+            state: each part (layers · directions, N, size), or a list of (N, size).
 
         Returns:
             The outputs in the form of `data`, and the final state.
@@ -311,6 +311,8 @@ class RNNBase(Module):
                 outs.append(out)
                 finals.append(end)
             data = outs[0] if directions == 1 else ops.cat(outs, -1)
+        if len(finals) == 1:
+            return data, tuple(ops.unsqueeze(end, 0) for end in finals[0])
         return data, tuple(ops.stack(part, 0) for part in zip(*finals))
 
     def _layer(
@@ -335,10 +337,8 @@ class RNNBase(Module):
         return recurrent.joined(outs, 0), end
 
     def _op(self, *given: Any) -> Any:
-        if self.mode == "LSTM":
-            return ops.lstm_layer(*given)
-        if self.mode == "GRU":
-            return ops.gru_layer(*given)
+        if self.mode in ("LSTM", "GRU"):
+            return (ops.lstm_layer if self.mode == "LSTM" else ops.gru_layer)(*given)
         return ops.rnn_layer(*given, self.mode[4:].lower())
 
     def _step(self, weights: list[Any]) -> Any:
