@@ -130,9 +130,8 @@ def _call(f: Function) -> None:
     records = same(f, word, at(f, "one"))
     f.leave(f.no(f.either(records, same(f, word, at(f, "zero")))), slow)
 
-    result = f.call(
-        "ptr", f.field("ptr", "%op", OP["front"]), f"ptr {f.field('ptr', '%op', OP['kernel'])}", f"ptr {arrays}", f"i64 {arity}", "ptr null"
-    )
+    front, kernel = (f.field("ptr", "%op", OP[name]) for name in ("front", "kernel"))
+    result = f.call("ptr", front, f"ptr {kernel}", f"ptr {arrays}", f"i64 {arity}", "ptr null")
     with f.when(same(f, result, "null"), seldom=True):
         # What NumPy refuses, the Python wrapper explains.
         forgive(f, "explained")
