@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from heapq import heappop, heappush
 from operator import attrgetter
 from sys import getrefcount
@@ -22,8 +23,10 @@ from numpy import ndarray
 
 from .. import alias
 from ..alias import moved
+from ..dtypes import F32, F64
 from ..errors import ShapeError
 from ..node import Freed, Node, Output, Unusual, hooked
+from ..ops.reduce import totals
 from ..state import ANOMALY, GUARD, get_mode, last, next_seq
 from ..tensor import Tensor, wrap
 from . import hooks
@@ -349,20 +352,31 @@ def repair(g: Any, shape: tuple[int, ...], dtype: np.dtype[Any], node: Any = Non
         # Down to one element, the commonest case.
         g = a = add.reduce(a, None).reshape(shape)
     elif a.shape != shape:
-        extra = a.ndim - len(shape)
-        dims = tuple(range(extra)) + tuple(
-            i + extra for i, n in enumerate(shape) if extra >= 0 and n == 1 and a.shape[i + extra] != 1
-        )
-        fits = extra >= 0 and all(n in (1, m) for n, m in zip(shape, a.shape[extra:]))
-        if not fits:
+        dims = _broadcast(a.shape, shape)
+        if dims is None:
             by = "the gradient" if node is None else f"{node.name()}: a returned gradient"
             raise ShapeError(f"backward: {by} has shape {a.shape}, and cannot be summed down to the input's {shape}")
-        g = g.sum(dims, keepdim=True) if tensor else a.sum(dims, keepdims=True)
-        if extra:
+        if tensor:
+            g = g.sum(dims, keepdim=True)
+        elif a.dtype is F32 or a.dtype is F64:
+            g = totals["forward"](a, dims, True)
+        else:
+            g = a.sum(dims, keepdims=True)
+        if a.ndim != len(shape):
             g = g.reshape(shape)
     if (g._array if tensor else g).dtype is not dtype:
         g = _convert(g, dtype, tensor)
     return g
+
+
+@lru_cache(4096)
+def _broadcast(large: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Return the dimensions that broadcasting from `shape` to `large` added or repeated; None if it does not."""
+    extra = len(large) - len(shape)
+    if extra < 0 or any(n not in (1, m) for n, m in zip(shape, large[extra:])):
+        return None
+    repeated = [i + extra for i, n in enumerate(shape) if n == 1 and large[i + extra] != 1]
+    return (*range(extra), *repeated)
 
 
 def _convert(g: Any, dtype: np.dtype[Any], tensor: bool) -> Any:

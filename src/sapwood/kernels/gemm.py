@@ -1,8 +1,8 @@
-"""Products of matrices by BLAS, shared out among the threads of native loops.
+"""Products of matrices as a builtin: one matrix or a batch, both factors packed, shared out among threads.
 
-A library's own threads and ours would wait for work on the same cores: the one pool spins while the other computes. So
-a large product is cut into blocks of rows or columns, by its sizes alone, and every block is one product on one thread.
-The matrices of two batches are multiplied pair by pair, in the same way.
+A library's own threads and ours would wait for work on the same cores, and a small product costs a library more in
+checks than in sums; so the sums are ours (see `panels`). A large product packs both factors, then computes blocks of
+rows and columns; of a batch, each unit is one whole product.
 
     >>> import numpy as np
     >>> from sapwood.kernels import gemm
@@ -15,35 +15,35 @@ The matrices of two batches are multiplied pair by pair, in the same way.
 
 from __future__ import annotations
 
-import ctypes
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from . import blas, builtin, engine
-from .emit import SIZES
-from .front import define_drop, define_new
-from .layout import ALIGNED, BYTES_DATA, DATA, DESCR, DIMS, ENV, FLAGS, NDIM, STRIDES, TYPE, fields
-from .writer import Function, Module
+from . import builtin, engine, workspace
+from .layout import ALIGNED, BYTES_DATA, DATA, DESCR, DIMS, ENV, FLAGS, NDIM, STRIDES, TYPE
+from .panels import DEPTH, Panels
+from .writer import Function, Module, Value
 
 SMALL = 1 << 18
-"""Multiplications up to which a BLAS computes on one thread by itself."""
-BLOCK = 1 << 19
-"""Multiplications from which a product is cut in two."""
-LENGTH = 512
-"""Rows or columns of a block where there are more than two: each block packs the other factor again, which costs a
-block of 128 rows a third of its time, one of 512 a tenth."""
+"""Multiplications that one thread does sooner than two share them."""
+SHARED = 1 << 20
+"""Multiplications from which a product is worth the work of several threads, in a batch too."""
+ROWS, COLUMNS = 192, 4
+"""Rows and panels of a block, about: what it reads stays in the second-level cache."""
+FEW = 4
+"""Rows or columns below which packing costs more than it saves: BLAS does better."""
 
-TABLE = fields("env", "launch", "fallback", "gemm32", "gemm64", "get_threads", "set_threads", "least")
-JOB = fields("units", "grain", "run", "a", "b", "bias", "c", "gemm", "cost", "m", "n", "k", "lda", "ldb", "across",
-             "block", "a_turned", "b_turned", "parts", "a_step", "b_step")  # fmt: skip
-"""`units`, `grain`, `run` and `cost` lie where `threads.launch` looks for them."""
+SELF = workspace.SELF | {name: 8 * (len(workspace.SELF) + i) for i, name in enumerate(("fallback", "least"))}
+WORDS = ("a", "b", "bias", "c", "m", "n", "k", "lda", "ldb", "a_turned", "b_turned", "a_step", "b_step", "left",
+         "right", "rows", "row_blocks", "wide", "panels", "bands")  # fmt: skip
+JOB = {name: workspace.OPERANDS + 8 * i for i, name in enumerate(WORDS)}
+"""Operands; leads and steps in bytes; addresses of what is packed; rows and panels of a block, and their numbers."""
 
 
 @cache
 def builtin_of(fallback: Any, least: int = 0) -> Any:
-    """Return `multiply(a, b, bias=None)`, or the fallback itself if there is no BLAS that native code can call.
+    """Return `multiply(a, b, bias=None)`.
 
     It multiplies matrices (M, K) and (K, N), or batches of as many (B, M, K) and (B, K, N), of float32 or float64, and
     adds a bias (N,) to each row.
@@ -52,31 +52,41 @@ def builtin_of(fallback: Any, least: int = 0) -> Any:
         fallback: called with the same arguments for everything else.
         least: products whose larger factor has fewer elements go to the fallback.
     """
-    found = blas.find()
-    if found is None or not builtin.available():
+    if not builtin.available():
         return fallback
-    env = builtin.environment()
-    self = [builtin.runtime()["launch"], id(fallback), found.sgemm, found.dgemm, found.get_threads, found.set_threads]
-    values = dict(zip(TABLE, [ctypes.addressof(env), *self, least]))
-    table = builtin.table(8 * len(TABLE), values, TABLE, fallback)
-    return builtin.make("multiply", _address(), table, "Multiply two matrices.")
+
+    def other(*args: Any) -> Any:
+        if args[0].dtype.char == "d":
+            return _builtin("f64", fallback, least)(*args)
+        return fallback(*args)
+
+    return _builtin("f32", other, least)
 
 
 @cache
-def _address() -> int:
-    """Compile `multiply` and return where it is."""
-    found = blas.find()
-    assert found is not None
+def _builtin(dtype: str, fallback: Any, least: int) -> Any:
+    env = builtin.environment()
+    values = workspace.addresses() | {
+        "descr": env[ENV[dtype] // 8],
+        "height": 0,
+        "fallback": id(fallback),
+        "least": least,
+    }
+    table = builtin.table(8 * len(SELF), values, SELF, (env, fallback))
+    return builtin.make("multiply", _address(dtype), table, "Multiply two matrices.")
+
+
+@cache
+def _address(dtype: str) -> int:
+    """Compile `multiply` for a dtype and return where it is."""
     module = Module()
-    define_drop(module)
-    define_new(module)
-    for dtype in ("f32", "f64"):
-        with module.function("void", f"blocks_{dtype}", "ptr %job", "i64 %begin", "i64 %end") as f:
-            _blocks(f, dtype, found)
+    workspace.define(module)
+    work = _Work(module, dtype)
+    work.define()
     with module.function("i1", "matrix", "ptr %array", "i64 %size", "ptr %lead", "ptr %turned", apart=True) as f:
         _matrix(f)
     with module.function("ptr", "multiply", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
-        _multiply(f)
+        _multiply(f, dtype, work)
     return engine.load(module.text(), ["multiply"])["multiply"]
 
 
@@ -108,7 +118,7 @@ def _matrix(f: Function) -> None:
         far = f.both(f.compare("sge", lead, f.mul(inner, "%size")), whole)
         single = f.compare("eq", outer, 1)
         with f.when(f.both(dense, f.either(far, single))):
-            f.store("i64", f.choose(single, inner, f.udiv(lead, "%size")), "%lead")
+            f.store("i64", lead, "%lead")
             f.store("i64", turned, "%turned")
             f.ret("i1", "true")
     f.go("no")
@@ -116,23 +126,23 @@ def _matrix(f: Function) -> None:
     f.ret("i1", "false")
 
 
-def _multiply(f: Function) -> None:
+def _multiply(f: Function, dtype: str, work: _Work) -> None:
     slow = "slow"
     table = f.at("%self", BYTES_DATA)
-    env = f.field("ptr", table, TABLE["env"])
+    env = f.field("ptr", table, SELF["env"])
+    size = work.size
     f.leave(f.compare("ne", "%names", "null", "ptr"), slow)
     f.leave(f.either(f.compare("slt", "%given", 2), f.compare("sgt", "%given", 3)), slow)
     a, b = f.load("ptr", "%args"), f.field("ptr", "%args", 8)
-    ndarray = f.field("ptr", env, ENV["ndarray"])
-    for x in (a, b):
+    ndarray, descr = f.field("ptr", env, ENV["ndarray"]), f.field("ptr", table, SELF["descr"])
+
+    def typed(x: Value) -> None:
         f.leave(f.compare("ne", f.field("ptr", x, TYPE), ndarray, "ptr"), slow)
-    descr = f.field("ptr", a, DESCR)
-    f.leave(f.compare("ne", f.field("ptr", b, DESCR), descr, "ptr"), slow)
-    double = f.compare("eq", descr, f.field("ptr", env, ENV["f64"]), "ptr")
-    f.leave(f.no(f.either(double, f.compare("eq", descr, f.field("ptr", env, ENV["f32"]), "ptr"))), slow)
-    size = f.choose(double, 8, 4)
-    job = f.space("i64", len(JOB), align=16)
+        f.leave(f.compare("ne", f.field("ptr", x, DESCR), descr, "ptr"), slow)
+
+    job = f.space("i64", workspace.OPERANDS // 8 + len(WORDS), align=16)
     for x, lead, turned in ((a, "lda", "a_turned"), (b, "ldb", "b_turned")):
+        typed(x)
         readable = f.call(
             "i1", "@matrix", f"ptr {x}", f"i64 {size}", f"ptr {f.at(job, JOB[lead])}", f"ptr {f.at(job, JOB[turned])}"
         )  # fmt: skip
@@ -148,17 +158,16 @@ def _multiply(f: Function) -> None:
     f.leave(f.both(batched, f.compare("ne", batch, other)), slow)
     batch = f.choose(batched, batch, 1)
     larger = f.mul(f.mul(f.greatest(m, n), k), batch)
-    f.leave(f.compare("slt", larger, f.field("i64", table, TABLE["least"])), slow)
+    f.leave(f.compare("slt", larger, f.field("i64", table, SELF["least"])), slow)
+    f.leave(f.compare("slt", f.least(m, n), FEW), slow)
     each = f.mul(f.mul(m, n), k)
-    work = f.mul(each, batch)
-    f.leave(f.compare("eq", work, 0), slow)
+    f.leave(f.compare("eq", f.mul(each, batch), 0), slow)
     for x, step in ((a, "a_step"), (b, "b_step")):
         f.put("i64", f.choose(batched, f.load("i64", f.field("ptr", x, STRIDES)), 0), job, JOB[step])
     f.put("ptr", "null", job, JOB["bias"])
     with f.when(f.compare("eq", "%given", 3)):
         bias = f.field("ptr", "%args", 16)
-        f.leave(f.compare("ne", f.field("ptr", bias, TYPE), ndarray, "ptr"), slow)
-        f.leave(f.compare("ne", f.field("ptr", bias, DESCR), descr, "ptr"), slow)
+        typed(bias)
         f.leave(f.compare("ne", f.field("i32", bias, NDIM), 1, "i32"), slow)
         f.leave(f.compare("ne", f.load("i64", f.field("ptr", bias, DIMS)), n), slow)
         f.leave(f.compare("ne", f.load("i64", f.field("ptr", bias, STRIDES)), size), slow)
@@ -169,89 +178,178 @@ def _multiply(f: Function) -> None:
     f.store("i64", m, last)
     f.put("i64", n, last, 8)
     count = f.mul(f.mul(f.mul(m, n), size), batch)
-    rank = f.choose(batched, 3, 2)
-    made = f.call(
-        "ptr", "@new", f"ptr {env}", f"ptr {descr}", f"i64 {rank}", f"ptr {shape}", "ptr null", f"i64 {count}"
-    )
-    with f.when(f.compare("eq", made, "null", "ptr"), seldom=True):
-        f.ret("ptr", "null")
-    run = f.choose(double, "@blocks_f64", "@blocks_f32", "ptr")
-    gemm = f.choose(double, f.field("i64", table, TABLE["gemm64"]), f.field("i64", table, TABLE["gemm32"]))
-    # Blocks of rows, or of columns where these are more.
-    across = f.compare("sgt", n, m)
-    total = f.choose(across, n, m)
-    blocks = f.choose(f.compare("sgt", each, BLOCK), f.greatest(f.udiv(total, LENGTH), 2), 1)
-    block = f.v(f"and i64 {f.add(f.udiv(f.sub(f.add(total, blocks), 1), blocks), 15)}, -16")
-    parts = f.udiv(f.sub(f.add(total, block), 1), block)
-    units = f.mul(parts, batch)
-    for name, value in (
-        ("units", units), ("grain", "1"), ("m", m), ("n", n), ("k", k), ("block", block), ("gemm", gemm),
-        ("parts", parts), ("across", f.v(f"zext i1 {across} to i64")),
-        ("cost", f.v(f"lshr i64 {work}, {f.choose(double, 4, 5)}")),
-    ):  # fmt: skip
+    made = workspace.new(f, table, "descr", f.choose(batched, 3, 2), shape, count)
+    for name, value in (("m", m), ("n", n), ("k", k)):
         f.put("i64", value, job, JOB[name])
-    f.put("ptr", run, job, JOB["run"])
     for name, x in (("a", a), ("b", b), ("c", made)):
         f.put("ptr", f.field("ptr", x, DATA), job, JOB[name])
-    small = f.both(f.compare("sle", each, SMALL), f.compare("sle", work, 4 * SMALL))
-    get, set_ = f.field("ptr", table, TABLE["get_threads"]), f.field("ptr", table, TABLE["set_threads"])
-    alone = f.either(small, f.compare("eq", set_, "null", "ptr"))
-    with f.when(small):
-        f.call("void", run, f"ptr {job}", "i64 0", f"i64 {units}")
-    with f.unless(small):
-        before = f.cell("i32", 1)
-        with f.unless(alone):
-            before.set(f.call("i32", get))
-        several = f.compare("sgt", before.get(), 1, "i32")
-        with f.when(several):
-            f.call("void", set_, "i32 1")
-        f.call("void", f.field("ptr", table, TABLE["launch"]), f"ptr {env}", f"ptr {job}")
-        with f.when(several):
-            f.call("void", set_, f"i32 {before.get()}")
+    work.spread(f, table, job, batch, each, made)
     f.ret("ptr", made)
 
     f.start(slow)
-    fallback, call = f.field("ptr", table, TABLE["fallback"]), f.field("ptr", env, ENV["vectorcall"])
+    fallback, call = f.field("ptr", table, SELF["fallback"]), f.field("ptr", env, ENV["vectorcall"])
     f.ret("ptr", f.call("ptr", call, f"ptr {fallback}", "ptr %args", "i64 %given", "ptr %names"))
 
 
-_WORDS = ("m", "n", "k", "lda", "ldb", "block", "parts", "a_step", "b_step")
+class _Work:
+    """How a product of one dtype is packed and computed."""
+
+    def __init__(self, module: Module, dtype: str) -> None:
+        self.module, self.panels = module, Panels(module, dtype)
+        self.size, self.columns, self.height = self.panels.size, self.panels.columns, self.panels.height
+        self.across = self.panels.pitch * self.size
+        """Bytes that a column of a band takes."""
+        self.rows = ROWS // self.height * self.height
+        self.cheap = {4: 5, 8: 4}[self.size]
+        """Multiplications in a nanosecond, as a power of two."""
+
+    def define(self) -> None:
+        self.panels.define()
+        for name, body in (("pack", self._pack), ("blocks", self._blocks), ("whole", self._whole)):
+            with self.module.function("void", name, "ptr %job", "i64 %begin", "i64 %end") as f:
+                body(f)
+
+    # The frame of a call.
+
+    def spread(self, f: Function, table: Value, job: Value, batch: Value, each: Value, made: Value) -> None:
+        """Compute all products of a call."""
+        m, n, k = (f.field("i64", job, JOB[x]) for x in "mnk")
+        panels = _up(f, n, self.columns)
+        bands = _up(f, m, self.height)
+        left = f.mul(f.mul(bands, k), self.across)
+        right = f.mul(f.mul(panels, k), self.columns * self.size)
+        # A block's tiles at the edge are written to spare memory of a panel's width, with a row of zeros behind them.
+        single = f.compare("eq", batch, 1)
+        rows, wide = f.least(m, self.rows), f.least(panels, COLUMNS)
+        row_blocks = _up(f, m, rows)
+        words = {"rows": rows, "wide": wide, "panels": panels, "bands": bands, "row_blocks": row_blocks, "right": left}
+        for name, value in words.items():
+            f.put("i64", value, job, JOB[name])
+        blocks = f.mul(row_blocks, _up(f, panels, wide))
+        large = f.compare("sgt", each, SMALL)
+        apart = f.both(large, f.either(single, f.compare("sge", each, SHARED)))
+        with f.when(apart):
+            spare = f.mul(f.add(rows, 1), self.columns * self.size)
+            count = workspace.threads(f, table, blocks)
+            memory = workspace.scratch(f, table, f.add(f.add(left, right), f.mul(spare, count)), made)
+            f.put("ptr", memory, job, JOB["left"])
+            f.put("ptr", f.at(memory, left), job, JOB["right"])
+            slots = f.at(memory, f.add(left, right))
+            packs = f.add(panels, bands)
+            moved = f.v(f"lshr i64 {f.add(left, right)}, 4")
+            cost = f.v(f"lshr i64 {each}, {self.cheap}")
+            with f.loop(batch):
+                for function, units, price in (("@pack", packs, moved), ("@blocks", blocks, cost)):
+                    workspace.run(f, table, job, "null", units, function, price, count, slots, spare)
+                for x, step in (("a", "a_step"), ("b", "b_step")):
+                    there = f.at(f.field("ptr", job, JOB[x]), f.field("i64", job, JOB[step]))
+                    f.put("ptr", there, job, JOB[x])
+                whole = f.mul(f.mul(m, n), self.size)
+                f.put("ptr", f.at(f.field("ptr", job, JOB["c"]), whole), job, JOB["c"])
+            f.call("void", "@give", f"ptr {table}", f"ptr {memory}")
+        with f.unless(apart):
+            spare = f.mul(f.add(m, 1), self.columns * self.size)
+            room = f.add(f.add(left, right), spare)
+            count = workspace.threads(f, table, batch)
+            memory = workspace.scratch(f, table, f.mul(room, count), made)
+            cost = f.v(f"lshr i64 {f.mul(each, batch)}, {self.cheap}")
+            workspace.run(f, table, job, "null", batch, "@whole", cost, count, memory, room)
+            f.call("void", "@give", f"ptr {table}", f"ptr {memory}")
+
+    # Units.
+
+    def _words(self, f: Function, *names: str) -> list[Value]:
+        return [f.field("ptr" if n in ("a", "b", "c", "bias", "left") else "i64", "%job", JOB[n]) for n in names]
+
+    def _pack(self, f: Function) -> None:
+        """Pack a panel of the second factor, or, after those, a band of the first."""
+        a, b, left = self._words(f, "a", "b", "left")
+        right = f.field("ptr", "%job", JOB["right"])
+        panels = self._words(f, "panels")[0]
+        with f.loop("%end", "%begin") as unit:
+            is_panel = f.compare("slt", unit, panels)
+            with f.when(is_panel):
+                self._pack_panel(f, b, right, unit)
+            with f.unless(is_panel):
+                self._pack_band(f, a, left, f.sub(unit, panels))
+
+    def _pack_band(self, f: Function, a: Value, left: Value, band: Value) -> None:
+        m, k, lda, turned, bands = self._words(f, "m", "k", "lda", "a_turned", "bands")
+        is_turned = f.compare("ne", turned, 0)
+        first = f.mul(band, self.height)
+        count = f.least(f.sub(m, first), self.height)
+        source = f.at(a, f.mul(first, f.choose(is_turned, self.size, lda)))
+        f.call("void", "@pack_left", f"ptr {source}", f"i64 {count}", f"i64 {k}", f"i64 {lda}", f"i1 {is_turned}",
+               f"ptr {left}", f"i64 {f.mul(bands, self.across)}", f"i64 {band}")  # fmt: skip
+
+    def _pack_panel(self, f: Function, b: Value, right: Value, panel: Value) -> None:
+        n, k, ldb, turned = self._words(f, "n", "k", "ldb", "b_turned")
+        is_turned = f.compare("ne", turned, 0)
+        first = f.mul(panel, self.columns)
+        valid = f.least(f.sub(n, first), self.columns)
+        source = f.at(b, f.mul(first, f.choose(is_turned, ldb, self.size)))
+        to = f.at(right, f.mul(f.mul(first, k), self.size))
+        f.call("void", "@pack_right", f"ptr {source}", f"i64 {k}", f"i64 {valid}", f"i64 {ldb}", f"i1 {is_turned}",
+               f"ptr {to}")  # fmt: skip
+
+    def _blocks(self, f: Function) -> None:
+        """Compute blocks of the product from what is packed."""
+        c, left = self._words(f, "c", "left")
+        right, spare = f.field("ptr", "%job", JOB["right"]), workspace.slot(f, "%job")
+        m, rows, wide, panels, blocks = self._words(f, "m", "rows", "wide", "panels", "row_blocks")
+        with f.loop("%end", "%begin") as unit:
+            across = f.udiv(unit, blocks)
+            first = f.mul(f.sub(unit, f.mul(across, blocks)), rows)
+            count = f.least(f.sub(m, first), rows)
+            from_ = f.mul(across, wide)
+            self._sums(f, (left, right, c, spare), (first, count), (from_, f.least(f.add(from_, wide), panels)))
+
+    def _whole(self, f: Function) -> None:
+        """Pack and compute whole products of a batch."""
+        a, b, c = self._words(f, "a", "b", "c")
+        m, n, k, panels, bands = self._words(f, "m", "n", "k", "panels", "bands")
+        a_step, b_step = self._words(f, "a_step", "b_step")
+        own = workspace.slot(f, "%job")
+        size = f.field("i64", "%job", JOB["right"])
+        right = f.at(own, size)
+        spare = f.at(right, f.mul(f.mul(panels, k), self.columns * self.size))
+        with f.loop("%end", "%begin") as unit:
+            here_a, here_b = f.at(a, f.mul(unit, a_step)), f.at(b, f.mul(unit, b_step))
+            here_c = f.at(c, f.mul(unit, f.mul(f.mul(m, n), self.size)))
+            with f.loop(bands) as band:
+                self._pack_band(f, here_a, own, band)
+            with f.loop(panels) as panel:
+                self._pack_panel(f, here_b, right, panel)
+            self._sums(f, (own, right, here_c, spare), ("0", m), ("0", panels))
+
+    def _sums(
+        self, f: Function, places: tuple[Value, ...], rows: tuple[Value, Value], panels: tuple[Value, Value]
+    ) -> None:
+        """Compute a block of the product, stretch by stretch."""
+        left, right, c, spare = places
+        n, k, bands = self._words(f, "n", "k", "bands")
+        bias = f.field("ptr", "%job", JOB["bias"])
+        biased = f.compare("ne", bias, "null", "ptr")
+        lead = f.mul(n, self.size)
+        first, count = rows
+        with f.loop(k, 0, DEPTH) as start:
+            length = f.least(f.sub(k, start), DEPTH)
+            fresh = f.v(f"zext i1 {f.compare('eq', start, 0)} to i64")
+            band = f.udiv(first, self.height)
+            a = f.at(left, f.mul(f.add(f.mul(start, bands), f.mul(band, length)), self.across))
+            with f.loop(panels[1], panels[0]) as panel:
+                column = f.mul(panel, self.columns)
+                b = f.at(right, f.mul(f.add(f.mul(column, k), f.mul(start, self.columns)), self.size))
+                here = f.at(c, f.add(f.mul(first, lead), f.mul(column, self.size)))
+                begin = f.choose(biased, f.at(bias, f.mul(column, self.size)), "null", "ptr")
+                valid = f.least(f.sub(n, column), self.columns)
+                f.call("void", "@block", f"ptr {a}", f"ptr {b}", f"i64 {length}", f"i64 {count}", f"i64 {valid}",
+                       f"ptr {here}", f"i64 {lead}", f"ptr {begin}", f"i64 {fresh}", f"ptr {spare}")  # fmt: skip
 
 
-def _blocks(f: Function, dtype: str, found: blas.Blas) -> None:
-    """Compute blocks of the product, each by one call."""
-    item = SIZES[dtype]
-    word = {name: f.field("i64", "%job", JOB[name]) for name in _WORDS}
-    a, b, c, bias, gemm = (f.field("ptr", "%job", JOB[name]) for name in ("a", "b", "c", "bias", "gemm"))
-    across, a_turned, b_turned = (
-        f.compare("ne", f.field("i64", "%job", JOB[name]), 0) for name in ("across", "a_turned", "b_turned")
-    )
-    total = f.choose(across, word["n"], word["m"])
-    biased = f.compare("ne", bias, "null", "ptr")
-    with f.loop("%end", "%begin") as unit:
-        which = f.udiv(unit, word["parts"])
-        start = f.mul(f.sub(unit, f.mul(which, word["parts"])), word["block"])
-        length = f.least(f.sub(total, start), word["block"])
-        # From one row (of a) or column (of b) to the next.
-        down = f.choose(a_turned, 1, word["lda"])
-        right = f.choose(b_turned, word["ldb"], 1)
-        own_a, own_b = f.at(a, f.mul(which, word["a_step"])), f.at(b, f.mul(which, word["b_step"]))
-        own_c = f.at(c, f.mul(which, f.mul(f.mul(word["m"], word["n"]), item)))
-        here_a = f.at(own_a, f.mul(f.choose(across, 0, f.mul(start, down)), item))
-        here_b = f.at(own_b, f.mul(f.choose(across, f.mul(start, right), 0), item))
-        here_c = f.at(own_c, f.mul(f.choose(across, start, f.mul(start, word["n"])), item))
-        rows, columns = f.choose(across, word["m"], length), f.choose(across, length, word["n"])
-        with f.when(biased):
-            offset = f.at(bias, f.mul(f.choose(across, start, 0), item))
-            with f.loop(rows) as row:
-                to = f.at(here_c, f.mul(f.mul(row, word["n"]), item))
-                f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {offset}, i64 {f.mul(columns, item)}, i1 false)")
-        kind = {"f32": "float", "f64": "double"}[dtype]
-        blas.write_gemm(
-            f, found, dtype, gemm, (rows, columns, word["k"]),
-            (here_a, word["lda"], a_turned), (here_b, word["ldb"], b_turned), (here_c, word["n"]),
-            beta=f.choose(biased, "1.0", "0.0", kind),
-        )  # fmt: skip
+def _up(f: Function, n: Value, step: Value | int) -> Value:
+    """Return n / step, rounded up."""
+    return f.udiv(f.sub(f.add(n, step), 1), step)
 
 
 __all__ = ["builtin_of", "dense"]

@@ -41,6 +41,11 @@ class Tiles:
     def op(self, f: Function, name: str, a: Value, b: Value) -> Value:
         return f.v(f"{name} {self.vector} {a}, {b}")
 
+    def multiply_add(self, f: Function, a: Value, b: Value, c: Value) -> Value:
+        """Return a·b + c, rounded once."""
+        t = self.vector
+        return f.call(t, f"@llvm.fma.{self.intrinsic}", f"{t} {a}", f"{t} {b}", f"{t} {c}")
+
     # Functions.
 
     def define(self) -> None:
@@ -55,7 +60,7 @@ class Tiles:
             self._gemm(f)
         with self.module.function("void", "turn", "ptr %from", "i64 %rows", "i64 %cols", "i64 %fs", "ptr %to",
                                   "i64 %ts", "i1 %pad", apart=True) as f:  # fmt: skip
-            self._turn(f)
+            self.turn(f)
 
     def _tile(self, f: Function, rows: int, vectors: int) -> None:
         width = self.lanes * self.size
@@ -75,9 +80,7 @@ class Tiles:
             for r in range(rows):
                 left = self.splat(f, f.load(self.kind, f.at(a, offsets[r])))
                 for v, cell in enumerate(cells[r]):
-                    t = self.vector
-                    fma = f"@llvm.fma.{self.intrinsic}"
-                    cell.set(f.call(t, fma, f"{t} {left}", f"{t} {right[v]}", f"{t} {cell.get()}"))
+                    cell.set(self.multiply_add(f, left, right[v], cell.get()))
         for r in range(rows):
             for v, cell in enumerate(cells[r]):
                 self.store(f, cell.get(), f.at(f.at("%c", starts[r]), v * width))
@@ -102,7 +105,7 @@ class Tiles:
         with f.loop("%n", pairs, self.lanes) as j:
             strip(j, 1)
 
-    def _turn(self, f: Function) -> None:
+    def turn(self, f: Function) -> None:
         """to[c][r] = from[r][c]. With `pad` the last row is repeated until rows are a multiple of the lanes."""
         n = self.lanes
         extra = f.choose("%pad", n - 1, 0)

@@ -22,6 +22,12 @@ WORTH = 12_000
 """Nanoseconds of work that pay for one more thread."""
 RELEASE = 20_000
 """Nanoseconds of work from which other Python threads may run meanwhile."""
+PORTIONS = 8
+"""Portions of a thread's share, about: one that is kept waiting delays the others by one of them at most."""
+MOST = 64
+"""Threads that share one job, at most."""
+LINE = 64
+"""Bytes from one thread's counter to the next."""
 
 _count = ctypes.c_int64(0)
 """The number of threads; native code reads it at every call. 0: not asked for yet."""
@@ -166,19 +172,42 @@ def define(module: Module) -> None:
     The job's `run(job, begin, end)` computes units; `cost` is its whole work in nanoseconds.
     """
     with module.function("void", "share", "ptr %pair", internal=True) as f:
-        env = f.load("ptr", "%pair")
-        job = f.field("ptr", "%pair", 8)
-        number = f.v(f"sext i32 {f.call('i32', f.field('ptr', env, ENV['thread_number']))} to i64")
-        threads = f.v(f"sext i32 {f.call('i32', f.field('ptr', env, ENV['threads_running']))} to i64")
-        units, grain = f.field("i64", job, JOB["units"]), f.field("i64", job, JOB["grain"])
-        # Whole grains, so that no two threads write to one cache line.
-        grains = f.udiv(f.add(units, f.sub(grain, 1)), grain)
-        begin = f.mul(f.udiv(f.mul(grains, number), threads), grain)
-        end = f.least(f.mul(f.udiv(f.mul(grains, f.add(number, 1)), threads), grain), units)
-        with f.when(f.compare("slt", begin, end)):
-            f.call("void", f.field("ptr", job, JOB["run"]), f"ptr {job}", f"i64 {begin}", f"i64 {end}")
+        _share(f, "%pair")
     with module.function("void", "launch", "ptr %env", "ptr %job") as f:
         _launch(f, "%env", "%job")
+
+
+def _share(f: Function, pair: Value) -> None:
+    """Compute one thread's share of the units in portions, then portions of what the others have not come to.
+
+    The same thread begins with the same units at every call, whose memory its cache may still hold; a thread that is
+    kept waiting by other programs leaves its work to the rest.
+    """
+    env = f.load("ptr", pair)
+    job, taken = f.field("ptr", pair, 8), f.at(pair, 16)
+    number = f.v(f"sext i32 {f.call('i32', f.field('ptr', env, ENV['thread_number']))} to i64")
+    threads = f.v(f"sext i32 {f.call('i32', f.field('ptr', env, ENV['threads_running']))} to i64")
+    units, grain = f.field("i64", job, JOB["units"]), f.field("i64", job, JOB["grain"])
+    run = f.field("ptr", job, JOB["run"])
+    # Whole grains, so that no two threads write to one cache line.
+    grains = f.udiv(f.add(units, f.sub(grain, 1)), grain)
+    with f.loop(threads) as turn:
+        owner = f.urem(f.add(number, turn), threads)
+        begin = f.udiv(f.mul(grains, owner), threads)
+        end = f.udiv(f.mul(grains, f.add(owner, 1)), threads)
+        portion = f.add(f.udiv(f.sub(end, begin), PORTIONS), 1)
+        counter = f.at(taken, f.mul(owner, LINE))
+        place, more = f.cell("i64"), f.label("more")
+        done = f.label("done")
+        f.go(more)
+        f.start(more)
+        place.set(f.add(begin, f.v(f"atomicrmw add ptr {counter}, i64 {portion} monotonic")))
+        first = place.get()
+        f.leave(f.compare("sge", first, end), done)
+        last = f.least(f.add(first, portion), end)
+        f.call("void", run, f"ptr {job}", f"i64 {f.mul(first, grain)}", f"i64 {f.least(f.mul(last, grain), units)}")
+        f.go(more)
+        f.start(done)
 
 
 def _launch(f: Function, env: Value, job: Value) -> None:
@@ -189,10 +218,12 @@ def _launch(f: Function, env: Value, job: Value) -> None:
     parallel = f.field("ptr", env, ENV["parallel"])
     wanted = f.load("i64", f.field("ptr", env, ENV["threads"]))
     grains = f.udiv(f.add(units, f.sub(f.field("i64", job, JOB["grain"]), 1)), f.field("i64", job, JOB["grain"]))
-    threads = f.least(f.least(wanted, f.udiv(cost, WORTH)), grains)
+    threads = f.least(f.least(wanted, f.udiv(cost, WORTH)), f.least(grains, MOST))
     several = f.both(f.compare("sgt", threads, 1), f.compare("ne", parallel, "null", "ptr"))
     with f.when(several):
-        pair = f.space("ptr", 2)
+        pair = f.space("i64", (16 + MOST * LINE) // 8, align=64)
+        with f.loop(threads) as i:
+            f.put("i64", 0, pair, f.add(f.mul(i, LINE), 16))
         f.store("ptr", env, pair)
         f.put("ptr", job, pair, 8)
         f.call("void", parallel, "ptr @share", f"ptr {pair}", f"i32 {f.v(f'trunc i64 {threads} to i32')}", "i32 0")

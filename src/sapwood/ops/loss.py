@@ -7,6 +7,7 @@ their number. `loss_more` has the losses that are compositions of ops, and the c
 from __future__ import annotations
 
 import math
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -305,6 +306,34 @@ def _nll_samples(rng: Any) -> list[tuple[Any, ...]]:
     ]
 
 
+def _native_loss(forward: Any, least: int) -> Any:
+    """Return nll_loss by native code, and on NumPy what that does not know, errors included."""
+    from ..kernels import picked
+
+    def loss(input, target, weight=None, reduction="mean", ignore_index=-100):
+        if type(input) is np.ndarray and input.size >= least:
+            found = picked.entries(input, target, weight, reduction, ignore_index)
+            if found is not None:
+                return found
+        return forward(input, target, weight, reduction, ignore_index)
+
+    return loss
+
+
+def _native_spread(forward: Any, least: int) -> Any:
+    """Return nll_spread by native code, likewise."""
+    from ..kernels import picked
+
+    def spread(grad, target, weight, shape, reduction, ignore_index):
+        if type(grad) is np.ndarray and prod(shape) >= least:
+            found = picked.spread(grad, target, weight, shape, reduction, ignore_index)
+            if found is not None:
+                return found
+        return forward(grad, target, weight, shape, reduction, ignore_index)
+
+    return spread
+
+
 @op
 class nll_loss(Fused):
     """Return minus the entry of each target class, weighted; with "mean", divided by the sum of the weights."""
@@ -314,6 +343,7 @@ class nll_loss(Fused):
     promote = "given"
     function = method = False
     linear = True
+    native = _native_loss
     grad_fn = "NllLossBackward0 if input.ndim < 3 else NllLoss2DBackward0"
     samples = _nll_samples
     vjp_input = lambda g, input_shape, target, weight, reduction, ignore_index: ops.nll_spread(
@@ -328,8 +358,8 @@ class nll_loss(Fused):
             picked = input[np.arange(len(index)), index]
         else:
             picked = np.take_along_axis(input, index[:, None].astype(np.int64), 1)[:, 0]
-        # A weight of zero keeps ignored entries out even where they are infinite.
-        terms = np.where(w == 0, w, -picked * w)
+        # Ignored entries stay out even where they are infinite.
+        terms = np.where(target == ignore_index, w, -picked * w)
         if reduction == "none":
             return terms
         total = np.add.reduce(terms, axis=None)
@@ -345,6 +375,7 @@ class nll_spread(Fused):
     promote = None
     function = method = False
     linear = True
+    native = _native_spread
     grad_fn = "NllLossBackwardBackward0"
     samples = lambda rng: [(rng.standard_normal(()), np.array([0, 2]), None, (2, 3), "mean", -100)]
     vjp_grad = lambda g, target, weight, reduction, ignore_index: ops.nll_loss(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,31 +18,40 @@ _RANK = {1: "a vector (1 dimension)", 2: "a matrix (2 dimensions)", 3: "a batch 
 
 
 def multiply(a: Any, b: Any, bias: Any = None) -> Any:
-    """Return the products of matrices, a bias added to every row: by BLAS in native code, or NumPy's matmul.
+    """Return the products of matrices, a bias added to every row: in native code, or by NumPy's matmul.
 
     Args:
         a, b: (..., N, K) and (..., K, M), of one type.
         bias: (M,) of the same type, for two matrices.
     """
     dt = a.dtype
-    batched_alike = a.ndim == b.ndim >= 2 and a.shape[:-2] == b.shape[:-2]
-    if (dt is F32 or dt is F64) and b.dtype is dt and batched_alike and warm.serve(max(a.size, b.size)):
-        return _by_blas(a, b, bias)
+    if (dt is F32 or dt is F64) and b.dtype is dt and a.ndim == b.ndim and warm.serve(max(a.size, b.size)):
+        native = _builtin()
+        return native(a, b) if bias is None else native(a, b, bias)
     return _on_numpy(a, b, bias)
 
 
-def _by_blas(a: Any, b: Any, bias: Any) -> Any:
+@cache
+def _builtin() -> Any:
     from ..kernels import gemm
 
-    native = gemm.builtin_of(_on_numpy)
-    if native is _on_numpy:
+    return gemm.builtin_of(_laid_out)
+
+
+def _laid_out(a: Any, b: Any, bias: Any = None) -> Any:
+    """Multiply what native code left: once more if it was for the layout, else on NumPy."""
+    from ..kernels import gemm
+
+    if a.shape[:-2] != b.shape[:-2] or a.ndim < 2 or a.shape[-1] != b.shape[-2]:
         return _on_numpy(a, b, bias)
-    a, b = gemm.dense(a), gemm.dense(b)
-    if a.ndim <= 3:
-        return native(a, b) if bias is None else native(a, b, np.ascontiguousarray(bias))
-    shape = (*a.shape[:-1], b.shape[-1])
-    a, b = (np.reshape(x, (-1, *x.shape[-2:])) for x in (a, b))
-    return native(gemm.dense(a), gemm.dense(b)).reshape(shape)
+    x, y = gemm.dense(a), gemm.dense(b)
+    if a.ndim > 3:
+        shape = (*a.shape[:-1], b.shape[-1])
+        x, y = (gemm.dense(np.reshape(t, (-1, *t.shape[-2:]))) for t in (x, y))
+        return gemm.builtin_of(_on_numpy)(x, y).reshape(shape)
+    if bias is None:
+        return gemm.builtin_of(_on_numpy)(x, y)
+    return gemm.builtin_of(_on_numpy)(x, y, np.ascontiguousarray(bias))
 
 
 def _on_numpy(a: Any, b: Any, bias: Any = None) -> Any:
@@ -54,6 +64,20 @@ def _native(plain: Any, least: int) -> Any:
     from ..kernels import gemm
 
     return gemm.builtin_of(plain, least)
+
+
+def _native_addmm(plain: Any, least: int) -> Any:
+    """Return what adds a product to a bias in addmm's place."""
+    from ..kernels import gemm
+
+    times = gemm.builtin_of(lambda a, b, bias: plain(bias, a, b), least)
+
+    def forward(input: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
+        if beta == 1 == alpha and input.ndim == 1:
+            return times(mat1, mat2, input)
+        return plain(input, mat1, mat2, beta=beta, alpha=alpha)
+
+    return forward
 
 
 def product(a: Any, b: Any, times: Any = multiply) -> Any:
@@ -302,6 +326,7 @@ class addmm(_Added):
     def forward(input, mat1, mat2, *, beta=1, alpha=1):
         return _added("addmm", input, mat1, mat2, beta, alpha, (2, 2), multiply)
 
+    native = _native_addmm
     infer = lambda input, mat1, mat2, beta, alpha: explain_inner("addmm", mat1, mat2, ("mat1", "mat2"))
     vjp_input = lambda g, beta: _times(g, beta)
 

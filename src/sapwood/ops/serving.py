@@ -13,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache
+from math import prod
 from typing import Any
 
 from numpy import ndarray
@@ -73,6 +74,9 @@ def _server(op: type[Op]) -> Callable[..., Any]:
             for a in args[1:]:
                 if type(a) is ndarray and a.size > size:
                     size = a.size
+                elif type(a) is tuple and a and type(a[0]) is int:
+                    # A shape says how large the result will be.
+                    size = max(size, prod(a))
         if size >= warm.LEAST and warm.serve(size):
             return _made(op)(*args, **named)
         return counted(*args, **named)
