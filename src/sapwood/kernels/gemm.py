@@ -83,9 +83,9 @@ def _address(dtype: str) -> int:
     workspace.define(module)
     work = _Work(module, dtype)
     work.define()
-    with module.function("i1", "matrix", "ptr %array", "i64 %size", "ptr %lead", "ptr %turned", apart=True) as f:
+    with module.function("i1", "matrix", "ptr %array", "i64 %size", "ptr %lead", "ptr %turned", part="control") as f:
         _matrix(f)
-    with module.function("ptr", "multiply", "ptr %self", "ptr %args", "i64 %given", "ptr %names") as f:
+    with module.function("ptr", "multiply", "ptr %self", "ptr %args", "i64 %given", "ptr %names", part="control") as f:
         _multiply(f, dtype, work)
     return engine.load(module.text(), ["multiply"])["multiply"]
 
@@ -206,7 +206,7 @@ class _Work:
     def define(self) -> None:
         self.panels.define()
         for name, body in (("pack", self._pack), ("blocks", self._blocks), ("whole", self._whole)):
-            with self.module.function("void", name, "ptr %job", "i64 %begin", "i64 %end") as f:
+            with self.module.function("void", name, "ptr %job", "i64 %begin", "i64 %end", part="control") as f:
                 body(f)
 
     # The frame of a call.

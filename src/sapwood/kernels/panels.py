@@ -35,29 +35,29 @@ class Panels:
         """Define `pack_left`, `pack_right` and `block`."""
         define = self.module.function
         head = ("ptr %from", "i64 %rows", "i64 %cols", "i64 %fs", "ptr %to", "i64 %ts", "i1 %pad")
-        with define("void", "turn", *head, apart=True) as f:
+        with define("void", "turn", *head, part="vector") as f:
             self.base.turn(f)
         tile = ("ptr %a", "ptr %b", "i64 %k", "ptr %c", "i64 %ci", "ptr %start", "i64 %si")
         for rows in self.heights:
             for vectors in (2, 1):
-                with define("void", f"tile{rows}x{vectors}", *tile, apart=True) as f:
+                with define("void", f"tile{rows}x{vectors}", *tile, part="vector") as f:
                     self._tile(f, rows, vectors)
         for vectors in (2, 1):
-            with define("void", f"column{vectors}", *tile, "i64 %rows", apart=True) as f:
+            with define("void", f"column{vectors}", *tile, "i64 %rows", part="vector") as f:
                 self._column(f, vectors)
         with define("void", "pack_left", "ptr %from", "i64 %rows", "i64 %k", "i64 %lead", "i1 %turned", "ptr %to",
-                    "i64 %step", "i64 %band", apart=True) as f:  # fmt: skip
+                    "i64 %step", "i64 %band", part="vector") as f:  # fmt: skip
             self._pack_left(f)
         with define("void", "pack_right", "ptr %from", "i64 %k", "i64 %valid", "i64 %lead", "i1 %turned", "ptr %to",
-                    apart=True) as f:  # fmt: skip
+                    part="vector") as f:  # fmt: skip
             self._pack_right(f)
         with define("void", "edge", "ptr %from", "i64 %fs", "ptr %to", "i64 %ts", "i64 %rows", "i64 %bytes",
-                    apart=True) as f:  # fmt: skip
+                    part="vector") as f:  # fmt: skip
             with f.loop("%rows") as r:
                 to, source = f.at("%to", f.mul(r, "%ts")), f.at("%from", f.mul(r, "%fs"))
                 f.do(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {source}, i64 %bytes, i1 false)")
         with define("void", "block", "ptr %a", "ptr %b", "i64 %k", "i64 %rows", "i64 %valid", "ptr %c", "i64 %ci",
-                    "ptr %bias", "i64 %fresh", "ptr %spare", apart=True) as f:  # fmt: skip
+                    "ptr %bias", "i64 %fresh", "ptr %spare", part="vector") as f:  # fmt: skip
             self._block(f)
 
     def _tile(self, f: Function, rows: int, vectors: int) -> None:
