@@ -15,6 +15,7 @@ from .. import ops
 from ..dtypes import float32
 from ..errors import ArgumentError, ShapeError
 from ..tensor import Tensor
+from . import serving
 from .declare import Fused, composite, op
 from .pool import avg_pool2d, avg_pool3d
 
@@ -187,6 +188,36 @@ def _group_samples(rng: Any) -> list[tuple[Any, ...]]:
     return [(x, w, b, 2, 4, 3, 2, 1e-5), (x, None, None, 2, 4, 3, 4, 1e-5)]
 
 
+def _grouped(input: Any, per_channel: Any, N: int, C: int, HxW: int, group: int) -> tuple[Any, Any]:
+    """Return an input as (N, group, channels of a group, HxW), and a (C,) parameter so that it broadcasts over it."""
+    per = None if per_channel is None else ops.reshape(per_channel, (1, group, C // group, 1))
+    return None if input is None else ops.reshape(input, (N, group, C // group, HxW)), per
+
+
+@serving.shared
+def _by_group(x: Any, weight: Any, bias: Any, eps: float) -> tuple[Any, Any, Any]:
+    """Normalise each group of (N, group, channels, HxW)."""
+    mean = ops.mean(x, (2, 3), True)
+    d = x - mean
+    rstd = ops.rsqrt(ops.mean(d * d, (2, 3), True) + eps)
+    out = d * rstd
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias, mean, rstd
+
+
+@serving.shared
+def _through_group(x: Any, g: Any, weight: Any, mean: Any, rstd: Any, g_mean: Any, g_rstd: Any, n: int) -> Any:
+    """Return the gradient of the input of `_by_group`."""
+    inner = g if weight is None or g is None else g * weight
+    return through_norm(inner, x, mean, rstd, (2, 3), n, g_mean, g_rstd)
+
+
+@serving.shared
+def _group_weight(x: Any, g: Any, mean: Any, rstd: Any) -> Any:
+    """Return the gradient of the weight of `_by_group`, as (group, channels)."""
+    return ops.sum(g * ((x - mean) * rstd), (0, 3))
+
+
 @op
 class native_group_norm(Fused):
     """Normalise over groups of channels; return the result, means and reciprocal standard deviations (N, group)."""
@@ -200,45 +231,30 @@ class native_group_norm(Fused):
     samples = _group_samples
 
     def forward(input, weight, bias, N, C, HxW, group, eps):
-        n = (C // group) * HxW
-        mean, x, squares = centred(input.reshape(N, group, n), 2, n)
-        rstd = 1 / np.sqrt(squares / n + eps)
-        x *= rstd
-        x = x.reshape(input.shape)
-        per = (-1,) + (1,) * (input.ndim - 2)
-        if weight is not None:
-            x *= weight.reshape(per)
-        if bias is not None:
-            x += bias.reshape(per)
-        return x, mean[..., 0], rstd[..., 0]
+        return native_group_norm.op.formula(input, weight, bias, N, C, HxW, group, eps)
 
     def formula(input, weight, bias, N, C, HxW, group, eps):
-        x = ops.reshape(input, (N, group, (C // group) * HxW))
-        mean = ops.mean(x, 2, True)
-        d = x - mean
-        rstd = ops.rsqrt(ops.mean(d * d, 2, True) + eps)
-        out = ops.reshape(d * rstd, input.shape)
-        out = out if weight is None else out * per_channel(weight, input.ndim)
-        out = out if bias is None else out + per_channel(bias, input.ndim)
-        return out, ops.reshape(mean, (N, group)), ops.reshape(rstd, (N, group))
+        x, w = _grouped(input, weight, N, C, HxW, group)
+        _, b = _grouped(None, bias, N, C, HxW, group)
+        out, mean, rstd = _by_group(x, w, b, eps)
+        return ops.reshape(out, input.shape), ops.reshape(mean, (N, group)), ops.reshape(rstd, (N, group))
 
     def vjp(g, needs, input, weight, mean, rstd, N, C, HxW, group):
         g_out, g_mean, g_rstd = g
-        n = (C // group) * HxW
-        shape, rest = input.shape, (0, *range(2, input.ndim))
-        mean, rstd = ops.reshape(mean, (N, group, 1)), ops.reshape(rstd, (N, group, 1))
-        x = ops.reshape(input, (N, group, n))
-        g_x = g_weight = None
+        x, w = _grouped(input, weight, N, C, HxW, group)
+        g4, _ = _grouped(g_out, None, N, C, HxW, group)
+        mean, rstd, g_mean, g_rstd = (
+            s if s is None else ops.reshape(s, (N, group, 1, 1)) for s in (mean, rstd, g_mean, g_rstd)
+        )
+        g_x = g_weight = g_bias = None
         if needs[0]:
-            inner = g_out
-            if g_out is not None:
-                inner = g_out if weight is None else g_out * per_channel(weight, input.ndim)
-                inner = ops.reshape(inner, (N, group, n))
-            g_mean, g_rstd = (s if s is None else ops.reshape(s, (N, group, 1)) for s in (g_mean, g_rstd))
-            g_x = ops.reshape(through_norm(inner, x, mean, rstd, 2, n, g_mean, g_rstd), shape)
-        if needs[1] and g_out is not None:
-            g_weight = ops.sum(g_out * ops.reshape((x - mean) * rstd, shape), rest)
-        return g_x, g_weight, ops.tied(ops.sum(g_out, rest), input) if needs[2] and g_out is not None else None
+            g_x = ops.reshape(_through_group(x, g4, w, mean, rstd, g_mean, g_rstd, (C // group) * HxW), input.shape)
+        if g_out is not None:
+            if needs[1]:
+                g_weight = ops.reshape(_group_weight(x, g4, mean, rstd), (C,))
+            if needs[2]:
+                g_bias = ops.tied(ops.sum(g_out, (0, *range(2, input.ndim))), input)
+        return g_x, g_weight, g_bias
 
 
 @composite

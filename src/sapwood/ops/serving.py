@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from functools import cache
+from functools import cache, wraps
 from math import prod
 from typing import Any
 
@@ -199,6 +199,29 @@ def formula(op: type[Op], name: str, function: Any, scope: dict[str, Any]) -> An
     return served_formula
 
 
+def shared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that formulas call with arrays of other shapes than their own, served like a formula."""
+    kernels: list[Any] = []
+
+    @wraps(function)
+    def call(*args: Any) -> Any:
+        size = 0
+        for a in args:
+            if type(a) is ndarray:
+                size = max(size, a.size)
+            elif a is not None and type(a) not in (int, float, tuple):
+                return function(*args)
+        if size < warm.LEAST or not warm.serve(size):
+            return function(*args)
+        if not kernels:
+            from ..kernels.fuse import Fused
+
+            kernels.append(Fused(function, None, warm.LEAST))
+        return kernels[0](*args)
+
+    return call
+
+
 def _kernel_of_formula(op: type[Op], name: str, function: Any) -> Any:
     from ..kernels.fuse import Fused
 
@@ -262,4 +285,5 @@ __all__ = [
     "place",
     "plain_of",
     "served",
+    "shared",
 ]
