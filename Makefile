@@ -20,8 +20,12 @@ check: $(VENV)/.dev
 	$(BIN)/ruff format --check src tests examples benchmarks
 	$(BIN)/mypy
 
-bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/overhead.py
+# Sapwood beside its peers, in an environment of their own; what cannot be installed here is left out of the table.
+bench:
+	test -x .venv-bench/bin/python || $(PY) -m venv .venv-bench
+	.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --editable ".[viz]" torch==2.13.0
+	while read peer; do .venv-bench/bin/python -m pip install --quiet "$$peer" || echo "left out: $$peer"; done < benchmarks/peers.txt
+	.venv-bench/bin/python benchmarks/run.py --out docs/benchmarks.md
 
 clean:
 	rm -rf .venv* out build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

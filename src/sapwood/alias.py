@@ -312,7 +312,8 @@ def _check_graph(tensor: Any, op: str, leaf: Any) -> None:
             f"{op}: this tensor is a leaf that requires grad, and writing over it in place would lose the value its "
             "gradient belongs to; use the out-of-place form, or write inside `with no_grad():`"
         )
-    if base is not None and base._node is leaf:
+    if base is not None and (base._node is leaf or (base._node is None and tensor._node is not None)):
+        # The base of a view requires no grad where one between the two was made a leaf.
         raise GradError(
             f"{op}: this tensor is a view of a leaf that requires grad; write inside `with no_grad():`, or to a view "
             "of leaf.clone()"

@@ -445,9 +445,9 @@ def _add_to(leaf: Any, g: Any, create: bool) -> None:
         t._array = g
         t._node = None
         leaf._grad = t
-    elif old._node is None:
+    elif old._array.flags.writeable:
         add(old._array, g, old._array)
-        if old._record is not None or alias.record_of(old) is not None:
+        if old._node is not None or old._record is not None or alias.record_of(old) is not None:
             alias.stamp(old, "backward")
     else:
         leaf._grad = wrap(np.asarray(old._array + g))

@@ -22,6 +22,9 @@ def _put(out, indices, dims, values, accumulate):
     """Write values into the array `out`, or add them, at the indices."""
     if not accumulate:
         out[numpy_key(indices, dims)] = values
+    elif alias.overlaps_itself(out):
+        # Elements that share memory: each addition must find what the ones before it made.
+        np.add.at(out, numpy_key(indices, dims), values)
     else:
         add_at(out, indices, dims, values)
 
