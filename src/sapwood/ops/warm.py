@@ -1,6 +1,6 @@
 """When native code takes over: not at import, but when a program has done enough to gain from it.
 
-Bringing up the compiler costs 0.2 to 0.3 s, and 2 to 3 s the first time on a machine, when nothing is compiled yet; a
+Bringing up the compiler costs 0.2 to 0.3 s, and about 1 s the first time on a machine, when nothing is compiled yet; a
 short program should not pay that. Until then every op's forward function is wrapped in a counter, which costs 0.15 µs a
 call; afterwards the functions stand for themselves. The ops that are switched over give the same results to the last
 bit, so the moment does not matter.
