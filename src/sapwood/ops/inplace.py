@@ -153,7 +153,7 @@ def rebase(tensor: Tensor, edge: Any) -> None:
         base = tensor
     else:
         history = base._node
-        node = _node("CopySlices", (history, edge), _geometry(tensor, base), base._array)
+        node = _node("CopySlices", (history, edge), region_of(tensor, base), base._array)
         _move(base, node)
     _refresh_views(base)
 
@@ -171,7 +171,7 @@ def refresh(view: Tensor, base: Tensor) -> None:
         view._node = _invalid(view, base)
     else:
         edge = base if base._node is LEAF else base._node
-        _move(view, _node("AsStridedBackward0", (edge,), _geometry(view, base), view._array))
+        _move(view, _node("AsStridedBackward0", (edge,), region_of(view, base), view._array))
 
 
 def _follow(tensor: Tensor) -> None:
@@ -192,7 +192,7 @@ def _move(tensor: Tensor, edge: Any) -> None:
     tensor._node = edge
 
 
-def _geometry(view: Tensor, base: Tensor) -> tuple[Any, ...]:
+def region_of(view: Tensor, base: Tensor) -> tuple[Any, ...]:
     """Return the attributes of copy_slices and slice_of: where `view` lies within `base`."""
     a, b = base._array, view._array
     layout = a.shape, tuple(s // a.itemsize for s in a.strides)
