@@ -112,7 +112,10 @@ def times(cases: list[str], peers: list[str], rounds: int, seconds: float) -> di
                 if row[peer] != "" and isinstance(row[peer], str):
                     continue
                 value, why = once(peer, case, seconds)
-                row[peer] = why if value is None else min(value, row[peer] or value)
+                if value is not None:
+                    row[peer] = min(value, row[peer] or value)
+                elif not row[peer]:
+                    row[peer] = why
         found[case] = row
         print(case, *(f"{p} {row[p] * 1e6:.1f} µs" if row[p] and type(row[p]) is float else f"{p}: {row[p]}"
                       for p in peers), sep="  ", flush=True)  # fmt: skip
@@ -151,7 +154,7 @@ def machine() -> str:
         pass
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return (
-        f"{model}, {os.cpu_count()} cores, two threads, load {load} at the start, Python {platform.python_version()}, "
+        f"{model}, {os.cpu_count()} cores, two threads for Sapwood and torch, load {load} at the start, Python {platform.python_version()}, "
         f"{date.today().isoformat()}"
     )
 
