@@ -154,8 +154,8 @@ def machine() -> str:
         pass
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return (
-        f"{model}, {os.cpu_count()} cores, two threads for Sapwood and torch, load {load} at the start, Python {platform.python_version()}, "
-        f"{date.today().isoformat()}"
+        f"{model}, {os.cpu_count()} cores, two threads for Sapwood and torch, load {load} at the start, "
+        f"Python {platform.python_version()}, {date.today().isoformat()}"
     )
 
 

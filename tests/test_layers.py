@@ -18,7 +18,7 @@ LAYERS = [
     {"ops", "random"},
     {"autograd", "func", "nn", "utils", "serialize", "serialization"},
     {"optim", "viz", "compat", "functional", "graph", "export", "native", "fusing"},
-    {"__init__", "__main__", "demo", "testing"},
+    {"__init__", "__main__", "demo", "testing", "commands"},
 ]
 RANK = {name: i for i, names in enumerate(LAYERS) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""The command line: `sapwood demo`, `sapwood graph`, `sapwood ops`."""
+"""The command line: `sapwood demo`, `sapwood graph`, `sapwood summary`, `sapwood ops`."""
 
 from __future__ import annotations
 
@@ -6,33 +6,22 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from sapwood.commands import demo, graph, ops, summary
+from sapwood.commands.script import Problem
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command; return its exit status."""
+    """Run a command; return its exit status: 0, 1 if a script failed, 2 if the command could not be followed."""
     parser = argparse.ArgumentParser(prog="sapwood", description="Computation graphs you can see.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    demo = commands.add_parser("demo", help="print a graph, train a small network on handwritten digits, draw both")
-    demo.add_argument("--out", default="out", help="folder for the pictures (default: out)")
-    demo.add_argument("--epochs", type=int, default=10, help="passes over the training images (default: 10)")
-    demo.add_argument("--seed", type=int, default=0, help="random seed (default: 0)")
-    ops = commands.add_parser("ops", help="list the declared ops")
-    ops.add_argument("pattern", nargs="?", default="", help="only names that contain this")
+    parsers = parser.add_subparsers(dest="command", required=True)
+    for command in (demo, graph, summary, ops):
+        command.add(parsers)
     options = parser.parse_args(arguments)
-    if options.command == "demo":
-        from .demo import run
-
-        return run(options.out, options.epochs, options.seed)
-    return _list_ops(options.pattern)
-
-
-def _list_ops(pattern: str) -> int:
-    from . import ops
-
-    ops.complete()
-    for name, op in sorted(ops.registry.items()):
-        if pattern in name:
-            print(f"{name:32s}{op.kind:14s}{(op.__doc__ or '').strip().splitlines()[0]}")
-    return 0
+    try:
+        return int(options.run(options))
+    except Problem as problem:
+        print(f"sapwood {options.command}: {problem}", file=sys.stderr)
+        return problem.status
 
 
 if __name__ == "__main__":
