@@ -89,7 +89,7 @@ def saved(loss: Any, module: Any = None) -> SavedReport:
         (4000, {'ExpBackward0': 4000})
     """
     if not isinstance(loss, Tensor) and callable(loss):
-        loss = _recorded(loss, module)
+        loss = recorded(loss, module)
     roots = (loss,) if isinstance(loss, Tensor) else tuple(loss)
     for i, t in enumerate(roots):
         if not isinstance(t, Tensor):
@@ -105,7 +105,7 @@ def saved(loss: Any, module: Any = None) -> SavedReport:
 saved_report = saved
 
 
-def _recorded(function: Callable[[], Any], module: Any) -> Any:
+def recorded(function: Callable[[], Any], module: Any) -> Any:
     """Run the forward pass with lines and modules noted in every node."""
     paths = Paths(module)
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sapwood.errors import ArgumentError
+from sapwood.graph.ir import Graph
 from sapwood.viz.collect import Names, constants_of, is_accumulator, node_name, op_name, output_spec, roots_of, walk
 from sapwood.viz.describe import SMALL, dtype_text, element_count, gradient_of, shape_text, single_text, value_text
 from sapwood.viz.model import Direction, Drawing, Item, Kind, Link
@@ -25,19 +27,24 @@ def draw(
     names: Mapping[str, Any] | None = None,
     show_values: bool = True,
     direction: Direction = "TB",
+    example: Any = None,
+    depth: int | None = None,
 ) -> Drawing:
-    """Draw the graph that a tensor, or several, were computed by.
+    """Draw the graph that a tensor, or several, were computed by; or a captured graph, or a module's on an example.
 
     Intermediate results appear as circles when they are named, and gradients on them when they were retained;
     otherwise operations connect directly. Tensors without gradient appear where an operation kept them.
 
     Args:
-        tensors: one tensor, or a sequence of them: the roots.
+        tensors: one tensor, or a sequence of them: the roots. Or a `sapwood.graph.Graph`; or, with `example`, a module
+            or a function of tensors.
         params: names of tensors, usually leaves.
         module: names leaves by `named_parameters` and `named_buffers`.
         names: names of any tensors, as in `draw(y, names=dict(w=w, x=x, a=a))`.
         show_values: write value and gradient into variables of at most 4 elements; the others show their shape.
         direction: "TB" (leaves on top) or "LR" (leaves on the left).
+        example: what the module or function is run on: a tensor, or a tuple of arguments.
+        depth: of a module, how many levels of submodules are drawn from the inside; None: all.
 
     Returns:
         A drawing that shows itself in a notebook, with `.svg()`, `.dot()`, `.text()` and `.save(path)`.
@@ -46,6 +53,15 @@ def draw(
         >>> drawing = draw(y, names={"w": w, "x": x, "y": y})  # doctest: +SKIP
         >>> drawing.save("graph.svg")  # doctest: +SKIP
     """
+    if example is not None or isinstance(tensors, Graph):
+        from sapwood.viz.from_graph import captured, graph_drawing
+
+        graph = tensors if isinstance(tensors, Graph) else captured(tensors, example)
+        return graph_drawing(graph, depth=depth, direction=direction)
+    if callable(tensors) and hasattr(tensors, "named_parameters"):
+        raise ArgumentError(
+            "draw: a module has a graph only on an input; pass example=, a tensor or a tuple of arguments"
+        )
     roots = roots_of(tensors, "draw")
     builder = Builder(Names.of(names, params, module=module), show_values=show_values)
     builder.add_graph(roots)
