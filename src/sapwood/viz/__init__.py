@@ -5,6 +5,20 @@ from sapwood.viz.digraph import make_dot
 from sapwood.viz.model import Drawing, Item, Link
 from sapwood.viz.show import Page, save, show
 from sapwood.viz.snapshot import snapshot
+from sapwood.viz.summary import Summary, summary
 from sapwood.viz.text import graph_text
 
-__all__ = ["Drawing", "Item", "Link", "Page", "draw", "graph_text", "make_dot", "save", "show", "snapshot"]
+__all__ = [
+    "Drawing",
+    "Item",
+    "Link",
+    "Page",
+    "Summary",
+    "draw",
+    "graph_text",
+    "make_dot",
+    "save",
+    "show",
+    "snapshot",
+    "summary",
+]
