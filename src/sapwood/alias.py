@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextvars import ContextVar
 from functools import partial
 from sys import _getframe as getframe
 from typing import Any
@@ -46,6 +47,8 @@ moved: dict[int, tuple[Any, Any]] = {}
 """id of an array that `.data = …` took from a leaf -> (weak reference to the array, weak reference to the leaf)."""
 guards: list[Callable[[Any], None]] = []
 """Called with every tensor that is about to be written to in place."""
+captured: ContextVar[tuple[dict[int, Array], ...]] = ContextVar("sapwood_captured", default=())
+"""Per running transform, the owners of the memory its function captured, by id: not to be written to."""
 follow: Any = None
 """Called after a write with a tensor that has views or is one, so that their histories follow; set by `inplace`."""
 
@@ -275,8 +278,20 @@ def check_writable(
         raise GradError(f"{op}: an inference tensor cannot be changed in place outside inference_mode; clone it first")
     if recording and (takes or tensor.requires_grad):
         _check_graph(tensor, op, LEAF)
+    if captured.get():
+        check_not_captured(tensor, op)
     for guard in guards:
         guard(tensor)
+
+
+def check_not_captured(tensor: Any, op: str) -> None:
+    """Raise if a transform is running whose function took `tensor`, or other memory of its storage, from around it."""
+    number = id(owner(tensor._array))
+    if any(number in owners for owners in captured.get()):
+        raise GradError(
+            f"{op}: this tensor was made outside the function that a transform (grad, vjp, jvp, …) is "
+            "differentiating, which must not change it; pass it as an argument, or write to tensor.clone()"
+        )
 
 
 def _wants_grad(x: Any) -> bool:

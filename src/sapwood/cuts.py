@@ -42,6 +42,13 @@ class Cut:
         found = self.leaves.get(id(leaf))
         return found is not None and found() is leaf
 
+    def may_hide(self) -> bool:
+        """Return whether leaves that nobody looked for may be behind this cut, which takes a graph too long to search.
+
+        Once every leaf that was found there has died, so has the model they belonged to.
+        """
+        return not self.whole and (not self.leaves or any(r() is not None for r in self.leaves.values()))
+
 
 _blocks: deque[Origin] = deque(maxlen=64)
 entered = _blocks.append

@@ -84,6 +84,27 @@ def test_cut_behind_dead_intermediates(w, v):
     assert "cut off by detach()" in found.text and "`return (w * 2).exp().tanh().detach()`" in found.text
 
 
+def test_cut_too_deep_to_search_is_suspected_as_long_as_its_model_lives(v):
+    def deep():
+        w = torch.ones(2, requires_grad=True)
+        y = w
+        for _ in range(100):
+            y = y * w
+        return w, y.detach()
+
+    def suspected():
+        return "far behind this cut" in only(torch.ones(2, requires_grad=True), v.sum()).text
+
+    gc.collect()
+    before = suspected()
+    w, _ = deep()
+    v = v * 2
+    assert suspected()
+    del w
+    gc.collect()
+    assert suspected() == before
+
+
 def test_cut_by_no_grad_needs_tracking_or_a_function(w, v):
     def loss():
         with torch.no_grad():

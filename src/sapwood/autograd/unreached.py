@@ -39,7 +39,7 @@ def why_none(tensor: Any, reached: set[Any], until: float = float("inf"), *, tra
         return "elsewhere", f"{user.name()}{at(user)} used it, but no path leads from there to this loss"
     if node is not LEAF:
         return "unused", "no recorded op used it, so this loss does not depend on it"
-    partial = [c for c in cuts() if not c.whole]
+    partial = [c for c in cuts() if (c.seq < until or c.kind == "cut()") and c.may_hide()]
     text = "never used: no recorded op took it on the way to this loss"
     if partial:
         text += f"; or it lies far behind this cut: {cut_text(partial[0])}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 from .. import ops as _ops
@@ -11,6 +12,7 @@ from ..errors import GradError, SapwoodError, ShapeError
 from ..state import GRAD, INFERENCE, get_mode, mode
 from ..tensor import Tensor
 from . import tree
+from .captured import kept_from_writes
 from .dual import DualTensor
 from .level import level, vmaps
 from .structure import fresh, in_wider_graph, live, ones_like, pull, settled, split, zeros_like
@@ -61,7 +63,9 @@ def evaluate(name: str, func: Any, args: tuple[Any, ...], argnums: Any, kwargs: 
     own = dict(zip(argnums, tree.unflatten(ins, in_spec)))
     token = mode.set((word | GRAD) & ~INFERENCE)
     try:
-        made = func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
+        # PyTorch's linearize traces the function and lets it write to what it captures; so does this one.
+        with nullcontext() if name == "linearize" else kept_from_writes(func, (args, kwargs)):
+            made = func(*(own.get(i, a) for i, a in enumerate(args)), **kwargs)
     finally:
         mode.reset(token)
     extra = None
@@ -244,7 +248,8 @@ def jvp(
         check_tangent("jvp", p, t)
     with level() as own:
         duals = [DualTensor(live(p), t, own) for p, t in zip(points, moves)]
-        made = func(*tree.unflatten(duals, spec))
+        with kept_from_writes(func, primals):
+            made = func(*tree.unflatten(duals, spec))
         aux = None
         if has_aux:
             if not isinstance(made, tuple) or len(made) != 2:

@@ -42,6 +42,7 @@ _COMMON = {
     "F64": F64,
     "slow": slow_path.slow,
     "stamp": alias.stamp,
+    "captured": alias.captured.get,
     "RuntimeWarning": RuntimeWarning,
     "register_view": alias.register_view,
     "float": float,
@@ -180,7 +181,7 @@ def _flat_inplace(op: type[Op], operator: bool) -> list[str]:
     lines = [f"    ty_ = type({first})", f"    if (ty_ is Tensor or ty_ is Parameter){usual}:"]
     lines += [f"        {first}_d = {first}._array", "        mode_ = get_mode()", f"        dt_ = {first}_d.dtype"]
     test = f"mode_ <= 1 and (dt_ is F32 or dt_ is F64) and {first}_d.base is None"
-    test += f" and (mode_ == 0 or {first}._node is None)"
+    test += f" and (mode_ == 0 or {first}._node is None) and not captured()"
     given = f"{first}_d"
     if other is not None:
         lines += [f"        {other}_d = {other}", f"        ty_ = type({other})"]

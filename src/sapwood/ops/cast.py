@@ -289,6 +289,8 @@ def _filled(name: str, input: Tensor, value: Any, declared: Any, others: tuple[A
     if _takes_over(input) or mode & ~GRAD or (mode and not free) or not isinstance(value, int | float):
         return in_place(declared.op, input, others, (), name)
     # An expanded tensor may be filled: all of its elements become the same.
+    if alias.captured.get():
+        alias.check_not_captured(input, name)
     a = input._array
     a[...] = value if a.dtype.kind in "fcV" else converted(np.asarray(value), a.dtype)
     alias.stamp(input, name)

@@ -141,6 +141,8 @@ def _write_plain(self: Tensor, key: Any, value: Any) -> bool:
     """Write where no graph is concerned and NumPy's basic indexing does the same; return whether it was done."""
     if type(self) is not Tensor or self._node is not None or get_mode() > 1 or not _is_basic(key):
         return False
+    if alias.captured.get():
+        return False
     base = self._base
     if base is not None and base._node is not None:
         return False

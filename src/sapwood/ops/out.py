@@ -62,6 +62,8 @@ def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
         raise ArgumentError(f"{name}: out must be a tensor, got {type(out).__name__}")
     if get_mode() & GRAD and out._node is not None:
         raise GradError(f"{name}: out requires grad, and what is written into it is not recorded; pass a plain tensor")
+    if alias.captured.get():
+        alias.check_not_captured(out, name)
     if alias.overlaps_itself(out._array):
         raise ShapeError(f"{name}: several elements of out share one memory location (it was expanded); clone it first")
     source, target = dtypes.of_numpy(result.dtype), out.dtype
