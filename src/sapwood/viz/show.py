@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import tempfile
 import webbrowser
@@ -29,9 +30,8 @@ def show(loss: Any, **options: Any) -> Path:
     os.close(handle)
     path = save(loss, name, **options)
     if in_notebook():
-        from IPython.display import HTML, display
-
-        display(HTML(frame(path.read_text(encoding="utf-8"))))
+        display: Any = importlib.import_module("IPython.display")
+        display.display(display.HTML(frame(path.read_text(encoding="utf-8"))))
     else:
         webbrowser.open(path.resolve().as_uri())
     return path

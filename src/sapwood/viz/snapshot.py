@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Any
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.viz.build import Builder
 from sapwood.viz.collect import Names, is_accumulator, node_name, op_name, roots_of, walk
 from sapwood.viz.describe import nested_text
@@ -22,9 +22,14 @@ from sapwood.viz.layout import Wire, layout
 from sapwood.viz.measure import LABEL_SIZE, shape_of, text_width
 from sapwood.viz.model import Item, Link
 from sapwood.viz.page.figures import summary
+from sapwood.viz.page.recording import Recording
 
 __all__ = ["Snapshot", "placed", "snapshot"]
 
+# Graphs of more nodes than this are not laid out unasked.
+LARGEST = 6_000
+# Gradients of more characters than this are left to the panel.
+WIDEST = 20
 # Lines of code shown before and after the line that made a node.
 AROUND = 2
 
@@ -56,6 +61,7 @@ def snapshot(
     module: Any = None,
     values: bool = True,
     backward: bool = True,
+    limit: int = LARGEST,
 ) -> Snapshot:
     """Walk the graph behind a tensor and run its backward pass once, noting what every node received and sent.
 
@@ -63,28 +69,36 @@ def snapshot(
     gradient of a root with several elements starts with ones.
 
     Args:
-        loss: a tensor, several, or a function that computes one: the modules of all ops are then known.
+        loss: a tensor, several, or a function that computes one: module, value and time of every operation are then
+            known; of a finished graph only what it saved.
         names: names of any tensors.
         module: names leaves, and groups operations by submodule.
         values: keep elements, figures and histograms.
         backward: run the backward pass.
+        limit: the largest number of nodes to show.
 
     Raises:
         ArgumentError: `loss` is no tensor and computes none.
+        ValueRangeError: the graph has more nodes than `limit`.
     """
-    if not hasattr(loss, "grad_fn") and callable(loss):
-        from sapwood.autograd.held import _recorded
-
-        loss = _recorded(loss, module)
-    roots = roots_of(loss, "snapshot")
     if module is not None and not hasattr(module, "named_modules"):
         raise ArgumentError(
             f"snapshot: expected a Module or None as module, got {type(module).__name__}; pass the model itself."
         )
+    recording = Recording()
+    if not hasattr(loss, "grad_fn") and callable(loss):
+        loss = recording.run(loss, module, values=values)
+    roots = roots_of(loss, "snapshot")
+    nodes = walk(root.grad_fn for root in roots).nodes
+    if len(nodes) > limit:
+        raise ValueRangeError(
+            f"snapshot: expected a graph of at most {limit} nodes, got {len(nodes)}; "
+            "take a smaller model or fewer steps, or pass a larger limit and wait for the layout."
+        )
     named = Names.of(names, module=module)
     builder = Builder(named, show_values=values)
     builder.add_graph(roots)
-    taken = Taken(builder, roots, values=values)
+    taken = Taken(builder, roots, nodes, recording, values=values)
     taken.forward(module)
     if backward:
         taken.backward()
@@ -150,9 +164,10 @@ class Taken:
 
     builder: Builder
     roots: list[Any]
+    nodes: list[Any]
+    recording: Recording
     values: bool
     details: list[dict[str, Any]] = field(init=False)
-    nodes: list[Any] = field(init=False)
     order: list[int] = field(default_factory=list)
     passed: list[int] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -162,7 +177,6 @@ class Taken:
 
     def __post_init__(self) -> None:
         self.details = [{} for _ in self.builder.items]
-        self.nodes = walk(root.grad_fn for root in self.roots).nodes
 
     def place(self, node: Any) -> int:
         """Return the item of a node: an operation's box, or the circle of a leaf."""
@@ -197,6 +211,10 @@ class Taken:
             detail["shape"], detail["dtype"] = outputs_of(node)
             detail["formula"] = list(formulas_of(node))
             detail.update(source_of(node))
+            if id(node) in self.recording.seen:
+                _, detail["forward_time"], value = self.recording.seen[id(node)]
+                if self.values:
+                    detail["value"] = value
             self.keep(node, place, detail)
             self.order.append(place)
         for place, item in enumerate(self.builder.items):
@@ -316,7 +334,8 @@ class Taken:
                 continue
             text = nested_text(elements)
             text = text.strip("[]") if self.details[place]["gradient"]["size"] == 1 else text
-            self.builder.items[place] = replace(item, lines=(item.lines[0], f"grad {text}"))
+            lines = (item.lines[0], f"grad {text}") if len(text) <= WIDEST else item.lines[:1]
+            self.builder.items[place] = replace(item, lines=lines)
 
     def live(self) -> list[Any]:
         """Return per item from which step to which its value lives; the backward pass counts on from the forward."""

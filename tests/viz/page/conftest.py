@@ -92,7 +92,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("pages")
 
 
-@pytest.fixture()
+@pytest.fixture
 def page(browser: Any, folder: Path) -> Iterator[Opener]:
     complaints(browser), requests(browser)
     yield Opener(browser, folder)

@@ -29,7 +29,8 @@ def select(browser: Any, title: str, kind: str | None = None) -> None:
     spot = run(
         browser,
         "const n = scene.nodes.find(v => v.title === arguments[0] && (!arguments[1] || v.kind === arguments[1]));"
-        "return [n.x * view.scale + view.x - canvas.clientWidth / 2, n.y * view.scale + view.y - canvas.clientHeight / 2]",
+        "return [n.x * view.scale + view.x - canvas.clientWidth / 2,"
+        " n.y * view.scale + view.y - canvas.clientHeight / 2]",
         title,
         kind,
     )
@@ -253,7 +254,8 @@ def test_help_theme_and_names_for_readers(page: Any) -> None:
     page.picture("mlp-dark")
     nameless = run(
         browser,
-        "return [...document.querySelectorAll('button,input,canvas,[role=tabpanel]')].filter(e => !(e.getAttribute('aria-label')"
+        "return [...document.querySelectorAll('button,input,canvas,[role=tabpanel]')].filter("
+        "e => !(e.getAttribute('aria-label')"
         " || e.textContent.trim() || e.labels && e.labels.length || e.getAttribute('aria-labelledby'))).length",
     )
     assert nameless == 0
@@ -291,7 +293,12 @@ def test_five_thousand_nodes_stay_responsive(page: Any) -> None:
         for (const [name, scale] of [["close", 0.7], ["far", 0.02]]) {
           const took = [];
           view.scale = scale; view.x = 300; view.y = 0;
-          for (let i = 0; i < 40; i++) { view.y -= 60; const t = performance.now(); paint(); took.push(performance.now() - t); }
+          for (let i = 0; i < 40; i++) {
+            view.y -= 60;
+            const t = performance.now();
+            paint();
+            took.push(performance.now() - t);
+          }
           took.sort((a, b) => a - b); out[name] = [took[20], took[39]];
         }
         fit();

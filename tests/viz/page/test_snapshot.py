@@ -144,6 +144,29 @@ def test_modules_of_a_function() -> None:
     taken = snapshot(lambda: model(sapwood.ones(1, 2)).sum(), module=model)
     assert named(taken, "Relu")["scope"] == ["1"]
     assert named(taken, "0.weight")["scope"] == ["0"]
+    assert named(taken, "Addmm")["value"]["shape"] == "(1, 3)"
+    assert named(taken, "Addmm")["forward_time"] > 0
+
+
+def test_huge_graph_is_refused_by_name_and_number() -> None:
+    x = sapwood.ones((), requires_grad=True)
+    y = x
+    for _ in range(50):
+        y = y * 2
+    with pytest.raises(ValueRangeError, match="snapshot: expected a graph of at most 20 nodes, got 51"):
+        snapshot(y, limit=20)
+    assert len(snapshot(y, limit=51).data["items"]) == 52
+
+
+def test_programs_of_the_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (Path(__file__).parents[3] / "docs" / "explorer.md").read_text(encoding="utf-8")
+    programs = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    assert len(programs) >= 3
+    scope: dict[str, Any] = {"__name__": "__main__"}
+    for program in programs:
+        exec(program, scope)
+    assert (tmp_path / "graph.html").exists()
 
 
 def test_values_and_backward_can_be_left_out() -> None:

@@ -21,7 +21,7 @@ const time = ns => ns < 1e6 ? (ns / 1e3).toFixed(1) + " µs" : (ns / 1e6).toFixe
 function tensorView(label, s, cls) {
   const box = el("div", {class: "tensor " + (cls || "")});
   if (!s) { box.append(el("div", {class: "head"}, el("b", {}, label), el("span", {}, "none"))); return box; }
-  box.append(el("div", {class: "head"}, el("b", {}, label), el("span", {}, `${s.shape} ${s.dtype}`)));
+  box.append(el("div", {class: "head"}, label ? el("b", {}, label) : null, el("span", {}, `${s.shape} ${s.dtype}`)));
   if (s.nan || s.inf) box.append(el("div", {class: "warn"}, [s.nan && `${s.nan} NaN`, s.inf && `${s.inf} infinite`].filter(Boolean).join(", ")));
   if (s.values !== undefined) box.append(el("pre", {}, written(s.values)));
   else if (s.min !== undefined) {

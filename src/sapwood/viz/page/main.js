@@ -24,11 +24,22 @@ function paint() {
 function fit() {
   const w = canvas.clientWidth, h = canvas.clientHeight, pad = 40;
   view.scale = Math.max(0.02, Math.min(1.6, (w - pad * 2) / sceneWidth(), (h - pad * 2) / scene.height));
-  // A very tall or wide graph starts at its end nearest to the loss's inputs, large enough to be read.
-  if (view.scale < 0.12) view.scale = Math.min(0.7, Math.max(view.scale, Math.min((w - pad * 2) / sceneWidth(), 0.7)));
   view.x = (w - sceneWidth() * view.scale) / 2;
   view.y = Math.max((h - scene.height * view.scale) / 2, pad / 2);
+  // A graph too large to be read at once starts with its first operation, large enough to be read.
+  if (view.scale < 0.12) {
+    const first = scene.nodes[DATA.forward.length ? scene.where[DATA.forward[0]] : 0];
+    view.scale = 0.7; view.x = w / 2 - first.x * 0.7; view.y = h / 4 - first.y * 0.7;
+  }
   repaint();
+}
+// Keep what a step is about on screen.
+function follow(item) {
+  if (!scene || item === null || step >= END) return;
+  const n = scene.nodes[scene.where[item]], x = n.x * view.scale + view.x, y = n.y * view.scale + view.y;
+  if (x < 20 || y < 20 || x > canvas.clientWidth - 20 || y > canvas.clientHeight - 20) {
+    view.x += canvas.clientWidth / 2 - x; view.y += canvas.clientHeight / 2 - y;
+  }
 }
 function zoom(factor, x = canvas.clientWidth / 2, y = canvas.clientHeight / 2) {
   const s = Math.max(0.01, Math.min(8, view.scale * factor)), k = s / view.scale;
@@ -62,7 +73,7 @@ function reveal(item) {
 function rebuild(item) {
   scene = buildScene();
   state.selected = item === undefined ? -1 : scene.where[item];
-  search(false); showModules(); refresh();
+  search(0); showModules(); showLegend(); refresh();
 }
 function fold(key, on) {
   const item = modules.get(key).items[0];
@@ -126,7 +137,7 @@ function svgText() {
     paintGraph(pen, mode, [-Infinity, -Infinity, Infinity, Infinity], 1, state);
     parts.push(`<g transform="translate(${dx} 0)">${pen.out.join("\n")}</g>`);
   });
-  return `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" viewBox="0 0 ${w} ${h}" font-family="${escapeXml(FONT)}" role="img"><title>Computation graph</title><rect width="${w}" height="${h}" fill="${palette().bg}"/>${parts.join("\n")}</svg>`;
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${w}" height="${h}" viewBox="0 0 ${w} ${h}" font-family="Arial,Helvetica,'Liberation Sans',sans-serif" role="img"><title>Computation graph</title><rect width="${w}" height="${h}" fill="${palette().bg}"/>${parts.join("\n")}</svg>`;
 }
 function savePng() {
   const w = sceneWidth(), h = scene.height, s = Math.min(2, 16000 / Math.max(w, h), Math.sqrt(6e7 / (w * h)));
@@ -189,7 +200,7 @@ dark.addEventListener("change", () => { if (!chosen) theme(dark.matches ? "dark"
 $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); });
 function showLegend() {
   const words = {leaf: "leaf", nonleaf: "intermediate", root: "root", buffer: "no gradient", op: "operation", group: "folded module"};
-  $("legend").replaceChildren(...Object.entries(words).filter(([k]) => k === "group" ? modules.size : DATA.items.some(i => i.kind === k)).map(([k, word]) => {
+  $("legend").replaceChildren(...Object.entries(words).filter(([k]) => k === "group" ? folded.size : DATA.items.some(i => i.kind === k)).map(([k, word]) => {
     const mark = el("i", {class: k === "op" || k === "group" ? "op" : ""});
     [mark.style.background, mark.style.borderColor] = PALETTES[document.documentElement.dataset.theme][k];
     return el("span", {}, mark, word);

@@ -33,9 +33,9 @@ class CanvasPen {
     if (fill) { c.fillStyle = fill; c.fill(); }
     c.setLineDash(dash ? [4, 3] : []); c.strokeStyle = stroke; c.lineWidth = width; c.stroke(); c.setLineDash([]);
   }
-  text(x, y, text, size, weight, colour) {
+  text(x, y, text, size, weight, colour, most) {
     const c = this.c;
-    c.font = `${weight} ${size}px ${FONT}`; c.textAlign = "center"; c.textBaseline = "middle"; c.fillStyle = colour; c.fillText(text, x, y);
+    c.font = `${weight} ${size}px ${FONT}`; c.textAlign = "center"; c.textBaseline = "middle"; c.fillStyle = colour; c.fillText(text, x, y, most);
   }
 }
 
@@ -111,11 +111,11 @@ function paintGraph(pen, mode, window, scale, state) {
     if (state.matches.has(i)) pen.box(n.x, n.y, n.w + 8, n.h + 8, n.r + 4, null, c.hit, 2.5);
     if (i === state.selected) pen.box(n.x, n.y, n.w + 8, n.h + 8, n.r + 4, null, c.select, 2.5);
     if (!small) {
-      const lines = state.lines(i, mode), title = mode === "backward" && n.kind === "op" ? "∂" + n.title : n.title;
+      const lines = state.lines(i), title = mode === "backward" && n.kind === "op" ? "∂" + n.title : n.title;
       let y = n.y - (lines.length * 13.75) / 2;
-      pen.text(n.x, y, title, 13, 600, c.ink);
+      pen.text(n.x, y, title, 13, 600, c.ink, n.w - 12);
       y += 15;
-      for (const line of lines) { pen.text(n.x, y, line, 11, 400, line.startsWith("grad") ? c.grad : c.soft); y += 13.75; }
+      for (const line of lines) { pen.text(n.x, y, line, 11, 400, line.startsWith("grad") ? c.grad : c.soft, n.w - 8); y += 13.75; }
     }
     pen.alpha(1);
   });

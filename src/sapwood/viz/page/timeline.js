@@ -22,6 +22,7 @@ function setStep(value) {
   slider.value = step;
   slider.setAttribute("aria-valuetext", phaseText(step));
   document.getElementById("phase").textContent = phaseText(step);
+  follow(itemAt(step));
   refresh();
 }
 function play(on) {
@@ -48,11 +49,11 @@ const state = {
     const arrived = step > FORWARD && items.some(i => hasArrived(i, step) && (DATA.gradients[i][1] >= step - 1));
     return {alpha: now || arrived ? 1 : !born ? 0.22 : live ? 1 : 0.5, ring: now ? "now" : arrived ? "grad" : null};
   },
-  lines(n, mode) {
+  lines(n) {
     const node = scene.nodes[n];
     if (node.group !== null || node.kind === "op") return node.lines;
     const i = node.items[0];
-    return node.lines.filter(l => l.startsWith("grad ") ? mode !== "forward" && hasArrived(i, step) || mode === "forward" && hasArrived(i, step)
+    return node.lines.filter(l => l.startsWith("grad ") ? hasArrived(i, step)
       : l.startsWith("value ") ? isBorn(i, step) : true);
   },
 };
