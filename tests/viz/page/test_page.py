@@ -51,13 +51,15 @@ def slide(browser: Any, step: int) -> None:
 @pytest.mark.parametrize("name", ["seed", "sine", "mlp", "resnet", "gpt"])
 def test_programs_show_every_item_and_fit(page: Any, name: str) -> None:
     browser = page.program(name)
+    page.picture(name)
+    run(browser, "foldAll(false)")
     assert run(browser, "return scene.nodes.length === DATA.items.length && scene.nodes.length > 5")
     assert run(
         browser,
         "return view.y >= 0 && view.x >= 0 && view.x + scene.width * view.scale <= canvas.clientWidth + 1"
         " && view.y + scene.height * view.scale <= canvas.clientHeight + 1",
     )
-    page.picture(name)
+    page.picture(f"{name}-unfolded")
 
 
 def test_click_shows_values_gradient_formula_and_source(page: Any) -> None:
@@ -155,8 +157,12 @@ def test_search_takes_any_text(page: Any) -> None:
 
 def test_modules_fold_and_unfold(page: Any) -> None:
     browser = page.program("gpt")
-    everything = run(browser, "return scene.nodes.length")
+    # Larger models open folded.
+    assert run(browser, "return scene.nodes.filter(n => n.kind === 'group').length") == 4
+    everything = run(browser, "return DATA.items.length")
     by_id(browser, "tab-modules").click()
+    by_id(browser, "unfold-all").click()
+    assert run(browser, "return scene.nodes.length") == everything
     by_id(browser, "fold-all").click()
     assert run(browser, "return scene.nodes.filter(n => n.kind === 'group').map(n => n.title).sort()") == [
         "attn", "ln1", "ln2", "mlp",
@@ -307,6 +313,8 @@ def test_five_thousand_nodes_stay_responsive(page: Any) -> None:
     )
     for name, (median, worst) in times.items():
         print(f"pan frame, {name}: median {median:.1f} ms, worst {worst:.1f} ms")
+    # Links to far away are stubs, whole when one of their ends is selected.
+    assert run(browser, "return scene.routes.filter(r => r.stub).length") > 1000
     slide(browser, 2000)
     assert run(browser, "return step") == 2000
     page.picture("rnn")

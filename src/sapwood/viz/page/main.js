@@ -229,5 +229,7 @@ document.documentElement.dataset.theme = dark.matches ? "dark" : "light";
 $("count").textContent = `${DATA.items.length} items`;
 $("step").max = END; $("step").disabled = $("play").disabled = !END;
 if (DATA.notes.length) { $("notes").hidden = false; $("notes").replaceChildren(...DATA.notes.map(n => el("div", {}, n))); }
+// A model too large to be read at once opens with its modules folded.
+if (DATA.items.length > 40) for (const m of modules.values()) if (m.path.length === 1) folded.add(m.key);
 scene = buildScene();
 showLegend(); showFlow(); showModules(); setStep(END); setView("forward");

@@ -77,10 +77,11 @@ class SvgPen {
 function paintGraph(pen, mode, window, scale, state) {
   const c = palette(), small = scale < 0.28, [left, top, right, bottom] = window;
   const back = mode === "backward", both = mode === "over";
-  const thin = Math.min(1.4, 0.8 / scale + 0.6) * (small ? 1.2 : 1);
+  const thin = Math.max(1.4, 0.8 / scale), rim = Math.max(1.3, 0.9 / scale);
   for (const r of scene.routes) {
-    if (r.box[0] > right || r.box[2] < left || r.box[1] > bottom || r.box[3] < top) continue;
     const lit = r.ends.some(([s, t]) => s === state.selected || t === state.selected);
+    const {p, box} = r.stub && !lit ? r.stub : r;
+    if (box[0] > right || box[2] < left || box[1] > bottom || box[3] < top) continue;
     const reached = r.ends.some(([s, t]) => state.reached(s) && state.reached(t));
     const differs = r.ends.some(([s, t]) => state.hasGradient(s) && state.hasGradient(t));
     const arrow = (points, colour, backwards) => {
@@ -89,12 +90,13 @@ function paintGraph(pen, mode, window, scale, state) {
       const end = backwards ? points[0] : points[points.length - 1], other = backwards ? points[1] : points[points.length - 2];
       pen.head(end[0], end[1], backwards ? other[1] < end[1] : other[1] <= end[1], colour);
     };
-    if (!back) { pen.alpha(reached ? 1 : 0.22); arrow(both ? r.p.map(([x, y]) => [x - 3, y]) : r.p, lit ? c.select : c.link, false); }
+    if (!back) { pen.alpha(reached ? 1 : 0.22); arrow(both ? p.map(([x, y]) => [x - 3, y]) : p, lit ? c.select : c.link, false); }
     if (back || both) {
       const sent = r.ends.some(([s, t]) => state.sent(t) && state.hasGradient(s));
       pen.alpha(!differs ? (both ? 0 : 0.16) : sent ? 1 : 0.25);
-      if (differs || back) arrow(both ? r.p.map(([x, y]) => [x + 3, y]) : r.p, differs ? c.grad : c.link, true);
+      if (differs || back) arrow(both ? p.map(([x, y]) => [x + 3, y]) : p, differs ? c.grad : c.link, true);
     }
+    if (p !== r.p && !small) { pen.alpha(reached ? 1 : 0.3); pen.text(p[0][0], p[0][1] - 7, r.stub.text, 10.5, 400, c.soft, 60); }
     pen.alpha(1);
   }
   if (!small) for (const l of scene.labels) {
@@ -107,7 +109,7 @@ function paintGraph(pen, mode, window, scale, state) {
     const [fill, stroke] = c[n.kind] || c.op, look = state.look(i, mode);
     pen.alpha(look.alpha);
     if (look.ring) pen.box(n.x, n.y, n.w + 7, n.h + 7, n.r + 3.5, null, look.ring === "now" ? c.select : c.grad, look.ring === "now" ? 3 : 1.6);
-    pen.box(n.x, n.y, n.w, n.h, n.r, fill, stroke, n.kind === "root" || n.kind === "group" ? 2 : 1.3, n.kind === "buffer" || n.kind === "saved" || n.kind === "base");
+    pen.box(n.x, n.y, n.w, n.h, n.r, fill, stroke, n.kind === "root" || n.kind === "group" ? rim * 1.5 : rim, n.kind === "buffer" || n.kind === "saved" || n.kind === "base");
     if (state.matches.has(i)) pen.box(n.x, n.y, n.w + 8, n.h + 8, n.r + 4, null, c.hit, 2.5);
     if (i === state.selected) pen.box(n.x, n.y, n.w + 8, n.h + 8, n.r + 4, null, c.select, 2.5);
     if (!small) {

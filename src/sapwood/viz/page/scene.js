@@ -1,5 +1,6 @@
 // What is on screen: the items as they are, or with some modules folded into one box each.
 const DATA = JSON.parse(document.getElementById("data").textContent);
+const FAR = 3000;
 const KEY = parts => parts.join("\u0000");
 
 const modules = new Map();
@@ -56,6 +57,11 @@ function buildScene() {
   for (const r of routes) {
     r.box = [Infinity, Infinity, -Infinity, -Infinity];
     for (const [x, y] of r.p) r.box = [Math.min(r.box[0], x), Math.min(r.box[1], y), Math.max(r.box[2], x), Math.max(r.box[3], y)];
+  }
+  // A very long link by itself is shown as a stub that names its source, unless one of its ends is selected.
+  for (const r of routes) if (r.ends.length === 1 && r.box[3] - r.box[1] > FAR) {
+    const [x, y] = r.p[r.p.length - 1];
+    r.stub = {p: [[x, y - 20], [x, y]], text: nodes[r.ends[0][0]].title, box: [x - 40, y - 36, x + 40, y]};
   }
   const into = nodes.map(() => []), from = nodes.map(() => []);
   for (const e of edges) { from[e.s].push(e.t); into[e.t].push(e.s); }
