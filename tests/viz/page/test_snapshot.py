@@ -185,7 +185,7 @@ def test_saving_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monke
         raise OSError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr("sapwood.viz.show.os.replace", refuse)
+        patch.setattr("os.replace", refuse)
         with pytest.raises(OSError, match="disk full"):
             save(x * 2, path)
     assert path.read_text() == "before"
