@@ -85,7 +85,6 @@ def test_every_card(capsys):
         (["graph", "{script}:z"], 2, "nothing called 'z'; it has"),
         (["graph", "{script}:y.z"], 2, "no attribute 'z'"),
         (["graph", "{script}:size"], 2, "is list, neither"),
-        (["graph", "{script}:plain", "--html", "{tmp}/g.html"], 2, "no graph"),
         (["graph", "{script}:y", "--html", "{tmp}/none/g.html"], 2, "no folder"),
         (["graph", "{script}:y", "--save", "{tmp}/g.jpg"], 2, "ending in .svg"),
         (["graph", "{script}:model"], 2, "--input"),

@@ -21,7 +21,9 @@ def add(parsers: Any) -> None:
     p.add_argument("--show", action="store_true", help="open the explorer page in the browser")
     p.add_argument("--input", metavar="SIZES", help="for a module: sizes of its inputs, such as 8,3,32,32")
     p.add_argument("--depth", type=int, help="for a module: levels of submodules to draw from the inside")
-    p.add_argument("--direction", choices=["TB", "LR"], default="TB", help="top to bottom or left to right")
+    p.add_argument(
+        "--direction", choices=["TB", "LR"], default="TB", help="of a picture: top to bottom or left to right"
+    )
     p.set_defaults(run=run)
 
 
@@ -51,9 +53,9 @@ def run(options: argparse.Namespace) -> int:
         if options.save:
             drawing.save(options.save)
         if options.html:
-            viz.save(roots, options.html, direction=options.direction, **more)
+            viz.save(roots, options.html, **more)
         if options.show:
-            viz.show(roots, direction=options.direction, **more)
+            viz.show(roots, **more)
     except (SapwoodError, OSError) as problem:
         raise Problem(str(problem)) from problem
     if not (options.save or options.html or options.show):

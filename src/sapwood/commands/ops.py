@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import textwrap
 import time
 from typing import Any
 
@@ -44,7 +45,6 @@ def first_line(op: Any) -> str:
 def card(op: Any, *, kernel: bool = False) -> str:
     """Return what there is to know of an op: signature, words, formulas, what is saved, kernel, cost."""
     from sapwood.ops.declare import REQUIRED
-    from sapwood.viz.snapshot import formulas_of
 
     params = []
     star = False
@@ -77,6 +77,21 @@ def card(op: Any, *, kernel: bool = False) -> str:
     if kernel:
         lines += ["", kernel_text(op)]
     return "\n".join(lines)
+
+
+def formulas_of(op: Any) -> list[tuple[str, str]]:
+    """Return the sources of an op's derivatives: (input, text) for each."""
+    names = [n.lstrip("*") for n in op.inputs]
+    formulas = [("all inputs", op.vjp)] if op.vjp is not None else list(zip(names, op.vjps))
+    return [(name, _source(f)) for name, f in formulas if f is not None]
+
+
+def _source(function: Any) -> str:
+    try:
+        text = textwrap.dedent(inspect.getsource(function)).strip()
+    except (OSError, TypeError):
+        return str(getattr(function, "__name__", function))
+    return text.partition(" = ")[2] if text.startswith("vjp") and "lambda" in text else text
 
 
 _TYPES = {"b": "bool", "i": "integers", "f": "floating point", "c": "complex"}

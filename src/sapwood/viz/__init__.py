@@ -3,8 +3,8 @@
 from sapwood.viz.build import draw
 from sapwood.viz.digraph import make_dot
 from sapwood.viz.model import Drawing, Item, Link
-from sapwood.viz.show import Page, save, show
-from sapwood.viz.snapshot import snapshot
+from sapwood.viz.show import save, show
+from sapwood.viz.snapshot import Snapshot, snapshot
 from sapwood.viz.summary import Summary, summary
 from sapwood.viz.text import graph_text
 
@@ -12,7 +12,7 @@ __all__ = [
     "Drawing",
     "Item",
     "Link",
-    "Page",
+    "Snapshot",
     "Summary",
     "draw",
     "graph_text",

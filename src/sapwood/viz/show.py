@@ -1,98 +1,77 @@
-"""`show` and `save`: a graph in the browser, a notebook, or a file."""
+"""The explorer on screen: written to a file and opened in the browser, or shown inside a notebook."""
 
 from __future__ import annotations
 
-import html
+import importlib
 import os
 import tempfile
-from collections.abc import Mapping
+import webbrowser
+from html import escape
 from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ValueRangeError
-from sapwood.viz.page import page_text
-from sapwood.viz.snapshot import snapshot
+from sapwood.viz.snapshot import Snapshot, snapshot
 
-__all__ = ["Page", "save", "show"]
-
-
-class Page:
-    """An explorer page: its text, and where it was written."""
-
-    def __init__(self, text: str, path: Path | None = None) -> None:
-        self.text = text
-        self.path = path
-
-    def save(self, path: str | Path) -> Path:
-        """Write the page, whole or not at all, and return the path.
-
-        Raises:
-            ValueRangeError: the path does not end in .html or .htm.
-        """
-        path = Path(path)
-        if path.suffix.lower() not in (".html", ".htm"):
-            raise ValueRangeError(f"save: expected a path ending in .html, got {str(path)!r}; give it this suffix")
-        handle, temporary = tempfile.mkstemp(dir=path.parent or ".", prefix=".graph", suffix=".html")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(self.text)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        self.path = path
-        return path
-
-    def _repr_html_(self) -> str:
-        inside = html.escape(self.text, quote=True)
-        return f'<iframe srcdoc="{inside}" style="width:100%;height:640px;border:0;border-radius:8px"></iframe>'
-
-    def __repr__(self) -> str:
-        return f"Page({str(self.path) if self.path else f'{len(self.text)} characters'})"
+__all__ = ["save", "show"]
 
 
-def page(tensors: Any, **options: Any) -> Page:
-    """Return the explorer page of the graph behind `tensors`; options as for `snapshot`."""
-    return Page(page_text(snapshot(tensors, **options)))
-
-
-def show(
-    tensors: Any,
-    *,
-    module: Any = None,
-    names: Mapping[str, Any] | None = None,
-    open: bool = True,
-    **options: Any,
-) -> Page:
-    """Show the graph behind a tensor in the browser: every value, gradient, formula and source line.
-
-    The page is one file that needs no network. In a notebook the result shows itself.
+def show(loss: Any, **options: Any) -> Path:
+    """Open the explorer on the graph behind a tensor: in the browser, in a notebook below the cell.
 
     Args:
-        tensors: one tensor or several: the roots, usually a loss; or a function that computes it, as in
-            `show(lambda: loss_of(model(x), y), module=model)`, which tells the submodule of every operation.
-        module: names parameters, and groups operations by submodule.
-        names: names of further tensors, as in `names=dict(a=a, b=b)`.
-        open: start the browser; without, the page is only written.
-        options: `values=False` leaves out numbers, `backward=False` gradients; `direction="LR"` runs left to right.
+        loss: a tensor, several, a function that computes one, or a Snapshot.
+        options: `names`, `module`, `values`, `backward` as in `snapshot`.
 
     Returns:
-        The page, with `.path` and `.save(path)`.
+        The file that holds the page.
+    """
+    handle, name = tempfile.mkstemp(prefix="sapwood-", suffix=".html")
+    os.close(handle)
+    path = save(loss, name, **options)
+    if in_notebook():
+        display: Any = importlib.import_module("IPython.display")
+        display.display(display.HTML(frame(path.read_text(encoding="utf-8"))))
+    else:
+        webbrowser.open(path.resolve().as_uri())
+    return path
+
+
+def save(loss: Any, path: str | Path, **options: Any) -> Path:
+    """Write the explorer to a file; it is there whole or not at all.
 
     Raises:
-        GradError: the tensor has no graph.
+        ValueRangeError: the path does not end in .html or .htm.
     """
-    found = page(tensors, module=module, names=names, **options)
-    folder = Path(tempfile.mkdtemp(prefix="sapwood-"))
-    found.save(folder / "graph.html")
-    if open:
-        import webbrowser
+    path = Path(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise ValueRangeError(f"save: expected a path ending in .html, got {str(path)!r}; give it this suffix.")
+    taken = loss if isinstance(loss, Snapshot) else snapshot(loss, **options)
+    text = taken.html()
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    return path
 
-        assert found.path is not None
-        webbrowser.open(found.path.as_uri())
-    return found
+
+def frame(page: str, height: int = 640) -> str:
+    """Return a page as an inline frame, which may run its own script and save files, and nothing else."""
+    return (
+        f'<iframe srcdoc="{escape(page)}" sandbox="allow-scripts allow-downloads" title="Graph explorer" '
+        f'style="width:100%;height:{height}px;border:0;border-radius:8px"></iframe>'
+    )
 
 
-def save(tensors: Any, path: str | Path, **options: Any) -> Path:
-    """Write the explorer page of the graph behind `tensors` to a file; options as for `show`."""
-    return page(tensors, **options).save(path)
+def in_notebook() -> bool:
+    """Tell whether a notebook's kernel runs this program."""
+    import sys
+
+    if "IPython" not in sys.modules:
+        return False
+    shell = sys.modules["IPython"].get_ipython()
+    return shell is not None and hasattr(shell, "kernel")

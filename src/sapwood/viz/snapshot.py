@@ -1,308 +1,437 @@
-"""What the explorer shows of a graph, as plain data: items with values, gradients, formulas, bytes, times and lines.
+"""What the explorer knows about a graph: one backward pass, watched node by node and kept as plain data.
 
-The backward pass is run once, on the engine's own steps, without touching any `.grad`, any hook or the random state.
-Nothing in a snapshot keeps a tensor or a node alive.
+A snapshot holds no tensor and no node. Values of at most `FULL` elements are kept whole, larger ones as figures and a
+histogram, so that its size depends on the number of nodes alone.
 """
 
 from __future__ import annotations
 
 import inspect
 import linecache
-import math
 import textwrap
-import time
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
-
-from sapwood.autograd import stepping
-from sapwood.autograd.held import recorded, saved_arrays_of
-from sapwood.errors import GradError, ValueRangeError
-from sapwood.node import LEAF, Freed, Node
-from sapwood.origin import origin_of, place
-from sapwood.tensor import Tensor
+from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.viz.build import Builder
-from sapwood.viz.collect import Names, is_accumulator, node_name, roots_of, walk
-from sapwood.viz.model import Direction, Drawing
+from sapwood.viz.collect import Names, is_accumulator, node_name, op_name, roots_of, walk
+from sapwood.viz.describe import nested_text
+from sapwood.viz.layout import Wire, layout
+from sapwood.viz.measure import LABEL_SIZE, shape_of, text_width
+from sapwood.viz.model import Item, Link
+from sapwood.viz.page.figures import summary
+from sapwood.viz.page.recording import Recording
 
-__all__ = ["snapshot"]
+__all__ = ["Snapshot", "placed", "snapshot"]
 
-WHOLE = 64
-"""Values of at most this many elements are kept whole."""
-BINS = 24
-CONTEXT = 3
-"""Lines of source shown before and after the one that made a node."""
+# Graphs of more nodes than this are not laid out unasked.
+LARGEST = 6_000
+# Gradients of more characters than this are left to the panel.
+WIDEST = 20
+# Lines of code shown before and after the line that made a node.
+AROUND = 2
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """A graph, its values and its gradients, as data that `json` can write.
+
+    data: items and links with their places, details per item, and the order of the forward and the backward pass.
+    """
+
+    data: dict[str, Any]
+
+    def html(self) -> str:
+        """Return the explorer: one page that needs no network."""
+        from sapwood.viz.page import html
+
+        return html(self)
+
+    def __repr__(self) -> str:
+        notes = f", {len(self.data['notes'])} notes" if self.data["notes"] else ""
+        return f"Snapshot({len(self.data['items'])} items, {len(self.data['links'])} links{notes})"
 
 
 def snapshot(
-    tensors: Any,
+    loss: Any,
     *,
-    module: Any = None,
     names: Mapping[str, Any] | None = None,
-    params: Mapping[str, Any] | None = None,
+    module: Any = None,
     values: bool = True,
     backward: bool = True,
-    direction: Direction = "TB",
-    limit: int = 6000,
-) -> dict[str, Any]:
-    """Collect everything the explorer shows of the graph behind `tensors`.
+    limit: int = LARGEST,
+) -> Snapshot:
+    """Walk the graph behind a tensor and run its backward pass once, noting what every node received and sent.
+
+    The graph stays usable, no `.grad` changes, no hook runs, and the state of the random numbers is as before. The
+    gradient of a root with several elements starts with ones.
 
     Args:
-        tensors: one tensor or several, or a function that computes them: the roots.
-        module: names parameters and buffers, and tells which submodule an operation belongs to: all of them where
-            `tensors` is a function, else those that use parameters.
-        names, params: names of tensors, as for `draw`.
-        values: keep values and gradients; without, shapes and types only.
-        backward: run a backward pass for the gradients; it starts with ones, whatever the roots' shapes.
-        direction: "TB" (leaves on top) or "LR".
-        limit: operations up to which a graph is shown.
-
-    Returns:
-        A dict that `json.dumps` takes: title, items, links, forward and backward order, notes.
+        loss: a tensor, several, or a function that computes one: module, value and time of every operation are then
+            known; of a finished graph only what it saved.
+        names: names of any tensors.
+        module: names leaves, and groups operations by submodule.
+        values: keep elements, figures and histograms.
+        backward: run the backward pass.
+        limit: the largest number of nodes to show.
 
     Raises:
-        GradError: no root has a graph.
-        ValueRangeError: the graph has more operations than `limit`.
+        ArgumentError: `loss` is no tensor and computes none.
+        ValueRangeError: the graph has more nodes than `limit`.
     """
-    from sapwood.viz.svg import arrange
-
-    if callable(tensors) and not isinstance(tensors, Tensor):
-        tensors = recorded(tensors, module)
-    roots = roots_of(tensors, "snapshot")
-    if all(t.grad_fn is None and not t.requires_grad for t in roots):
-        raise GradError(
-            "snapshot: the tensor has no graph: nothing it was computed from requires grad, or it was computed under "
-            "no_grad; set requires_grad=True on an input first"
+    if module is not None and not hasattr(module, "named_modules"):
+        raise ArgumentError(
+            f"snapshot: expected a Module or None as module, got {type(module).__name__}; pass the model itself."
         )
-    nodes = [n for n in walk(r.grad_fn for r in roots).nodes if not is_accumulator(n)]
+    recording = Recording()
+    if not hasattr(loss, "grad_fn") and callable(loss):
+        loss = recording.run(loss, module, values=values)
+    roots = roots_of(loss, "snapshot")
+    nodes = walk(root.grad_fn for root in roots).nodes
     if len(nodes) > limit:
         raise ValueRangeError(
-            f"snapshot: the graph has {len(nodes)} operations, more than the {limit} that are shown; show the loss of "
-            f"fewer steps or layers, or pass limit={len(nodes)} and be patient"
+            f"snapshot: expected a graph of at most {limit} nodes, got {len(nodes)}; "
+            "take a smaller model or fewer steps, or pass a larger limit and wait for the layout."
         )
-    builder = Builder(Names.of(names, params, module=module), show_values=values)
+    named = Names.of(names, module=module)
+    builder = Builder(named, show_values=values)
     builder.add_graph(roots)
-    drawing = Drawing(builder.items, builder.links(), direction)
-    _, plan = arrange(drawing)
-    owners = _owners(module)
-    items: list[dict[str, Any]] = [
-        {"kind": item.kind, "title": item.title, "lines": list(item.lines)}
-        | {"x": round(box.x, 1), "y": round(box.y, 1), "w": round(box.width, 1), "h": round(box.height, 1)}
-        for item, box in zip(drawing.items, plan.boxes)
+    taken = Taken(builder, roots, nodes, recording, values=values)
+    taken.forward(module)
+    if backward:
+        taken.backward()
+    taken.write_gradients()
+    data = placed(builder.items, builder.links())
+    data.update(
+        details=taken.details,
+        forward=taken.order,
+        backward=taken.passed,
+        live=taken.live(),
+        gradients=taken.gradient_spans(),
+        parameters=taken.parameters(),
+        notes=taken.notes,
+    )
+    return Snapshot(data)
+
+
+def placed(items: list[Item], links: list[Link]) -> dict[str, Any]:
+    """Return items and links as plain data, with the places that the layout gives them."""
+    shapes = [shape_of(item) for item in items]
+    labels = [(text_width(link.label, LABEL_SIZE) + 8, LABEL_SIZE * 1.5) if link.label else None for link in links]
+    wires = [Wire(link.source, link.target, label) for link, label in zip(links, labels)]
+    plan = layout([(s.width, s.height) for s in shapes], wires, radii=[s.radius for s in shapes])
+    rounded = [
+        {
+            "kind": item.kind,
+            "title": item.title,
+            "lines": list(item.lines),
+            "w": round(shape.width, 1),
+            "h": round(shape.height, 1),
+            "r": round(shape.radius, 1),
+            "x": round(box.x, 1),
+            "y": round(box.y, 1),
+        }
+        for item, shape, box in zip(items, shapes, plan.boxes)
     ]
-    for node in nodes:
-        items[builder.outputs[id(node), -1]] |= _operation(node, owners, values)
-    for node, item, tensor in _variables(builder, roots, nodes):
-        items[item] |= _variable(tensor, values)
-        if node is not None and (found := place(origin_of(node))):
-            items[item]["line"] = _line(found)
-    if values:
-        _forward_values(builder, nodes, items)
-    notes: list[str] = []
-    order = _backward(builder, roots, items, values, notes) if backward else []
-    forward = sorted((n for n in nodes), key=lambda n: getattr(n, "seq", 0))
     return {
-        "title": f"Graph of {', '.join(i['title'] for i in items if i['kind'] == 'root') or 'a tensor'}",
-        "direction": direction,
-        "width": plan.width,
-        "height": plan.height,
-        "items": items,
-        "links": [{"source": k.source, "target": k.target, "label": k.label} for k in drawing.links],
-        "forward": [builder.outputs[id(n), -1] for n in forward],
-        "backward": order,
-        "notes": notes,
+        "items": rounded,
+        "links": [{"s": link.source, "t": link.target, "label": link.label} for link in links],
+        "routes": [
+            {"p": [[round(x, 1), round(y, 1)] for x, y in route.points], "links": list(route.wires)}
+            for route in plan.routes
+        ],
+        "labels": [[round(box.x, 1), round(box.y, 1), wire] for box, wire in plan.labels],
+        "width": round(plan.width, 1),
+        "height": round(plan.height, 1),
+        "details": [{} for _ in items],
+        "forward": [],
+        "backward": [],
+        "live": [None] * len(items),
+        "gradients": [None] * len(items),
+        "parameters": [],
+        "notes": [],
     }
 
 
-def _variables(builder: Builder, roots: list[Any], nodes: list[Any]) -> list[tuple[Any, int, Any]]:
-    """Return (node or None, item, tensor) of the drawn variables."""
-    found = [(None, builder.outputs[key], node.variable) for key, node in _accumulators(builder, roots)]
-    by_id = {id(n): n for n in nodes}
-    for (node_id, number), item in builder.outputs.items():
-        if number >= 0 and node_id in by_id:
-            tensor = builder.names.outputs.get((node_id, number), ("", None))[1]
-            tensor = next((r for r in roots if id(r.grad_fn) == node_id and r.output_nr == number), tensor)
-            found.append((by_id[node_id], item, tensor))
-    known = {item for _, item, _ in found}
-    for tensor in (*(t for _, t in builder.names.constants), *roots):
-        place_of = builder.variables.get(id(tensor))
-        if place_of is not None and place_of not in known:
-            found.append((None, place_of, tensor))
-    return found
+@dataclass(slots=True)
+class Taken:
+    """A snapshot in the making.
 
+    order: items in the order of the forward pass. passed: items in the order of the backward pass.
+    """
 
-def _accumulators(builder: Builder, roots: list[Any]) -> list[tuple[tuple[int, int], Any]]:
-    nodes = [n for n in walk(r.grad_fn for r in roots).nodes if is_accumulator(n)]
-    return [((id(n), 0), n) for n in nodes if (id(n), 0) in builder.outputs]
+    builder: Builder
+    roots: list[Any]
+    nodes: list[Any]
+    recording: Recording
+    values: bool
+    details: list[dict[str, Any]] = field(init=False)
+    order: list[int] = field(default_factory=list)
+    passed: list[int] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    users: dict[int, list[int]] = field(default_factory=dict)
+    keepers: dict[int, list[int]] = field(default_factory=dict)
+    arrivals: dict[int, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.details = [{} for _ in self.builder.items]
 
-def _variable(tensor: Any, values: bool) -> dict[str, Any]:
-    if tensor is None:
-        return {}
-    found: dict[str, Any] = {
-        "shape": list(tensor.shape), "dtype": tensor.dtype.name, "leaf": bool(tensor.is_leaf),
-        "requires_grad": bool(tensor.requires_grad),
-    }  # fmt: skip
-    if type(tensor).__name__ == "Parameter":
-        found["parameter"] = True
-    if values:
-        found["value"] = describe(tensor.detach()._array)
-    return found
+    def place(self, node: Any) -> int:
+        """Return the item of a node: an operation's box, or the circle of a leaf."""
+        return self.builder.outputs[id(node), 0 if is_accumulator(node) else -1]
 
+    def place_of_edge(self, edge: Any) -> int | None:
+        node = getattr(edge, "grad_fn", None) or getattr(edge, "node", edge)
+        outputs = self.builder.outputs
+        if (id(node), -1) in outputs:
+            return outputs[id(node), -1]
+        return self.builder.variables.get(id(edge))
 
-def _owners(module: Any) -> dict[int, str]:
-    """Return the path of the submodule that each parameter belongs to."""
-    if module is None:
-        return {}
-    found: dict[int, str] = {}
-    for path, m in module.named_modules():
-        for p in m.parameters(recurse=False):
-            found.setdefault(id(p), path)
-    return found
+    def forward(self, module: Any) -> None:
+        """Note what the forward pass left behind."""
+        from sapwood.autograd.held import _held, _owners
+        from sapwood.node import Freed
 
+        owners = _owners(module)
+        counted: set[int] = set()
+        for tensor_id, tensor in self.tensors():
+            self.details[self.builder.variables[tensor_id]] = self.of_tensor(tensor)
+        operations = sorted((n for n in self.nodes if not is_accumulator(n)), key=lambda n: n._sequence_nr())
+        freed = 0
+        for node in operations:
+            place = self.place(node)
+            freed += isinstance(getattr(node, "saved", None), Freed)
+            rows = list(_held(node, owners, counted)) if hasattr(node, "saved") else []
+            detail = self.details[place]
+            detail.update(name=node_name(node), op=op_name(node), seq=node._sequence_nr())
+            detail["bytes"] = sum(row.bytes for row in rows)
+            detail["scope"] = scope_of(node, owners)
+            detail["shape"], detail["dtype"] = outputs_of(node)
+            detail["formula"] = list(formulas_of(node))
+            detail.update(source_of(node))
+            if id(node) in self.recording.seen:
+                _, detail["forward_time"], value = self.recording.seen[id(node)]
+                if self.values:
+                    detail["value"] = value
+            self.keep(node, place, detail)
+            self.order.append(place)
+        for place, item in enumerate(self.builder.items):
+            if item.is_variable and not self.details[place].get("scope"):
+                self.details[place]["scope"] = self.scope_of_leaf(place)
+        if freed:
+            self.notes.append(
+                f"An earlier backward pass has freed what {freed} of {len(operations)} operations saved. "
+                "Use backward(retain_graph=True), or take the snapshot before backward, to see values and gradients."
+            )
 
-def _operation(node: Any, owners: dict[int, str], values: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"node": node_name(node), "seq": getattr(node, "seq", 0)}
-    op = getattr(node, "op", None)
-    if op is not None:
-        found |= {"op": op.name, "doc": (op.__doc__ or "").strip().splitlines()[0], "formulas": formulas_of(op)}
-    metadata = getattr(node, "_input_metadata", None) or ()
-    if metadata:
-        found |= {"shape": list(metadata[0].shape), "dtype": str(metadata[0].dtype).rpartition(".")[2]}
-    if isinstance(getattr(node, "saved", None), Freed):
-        found["freed"] = True
-    elif isinstance(node, Node):
-        kept = [(name, a) for name, a in saved_arrays_of(node) if isinstance(a, np.ndarray)]
-        found["saved"] = [
-            {"name": n, "shape": list(a.shape), "bytes": a.nbytes, **({"value": describe(a)} if values else {})}
-            for n, a in kept
-        ]
-        found["bytes"] = sum(a.nbytes for _, a in kept)
-    scope = (getattr(node, "extra", None) or {}).get("module") or next(
-        (owners[id(e)] for e in getattr(node, "edges", ()) if id(e) in owners), ""
-    )
-    if scope:
-        found["scope"] = scope.split(" ")[0]
-    if line := place(origin_of(node)):
-        found["line"] = _line(line)
-    return found
+    def tensors(self) -> Iterator[tuple[int, Any]]:
+        known = {id(n.variable): n.variable for n in self.nodes if is_accumulator(n)}
+        known.update((id(tensor), tensor) for tensor in self.roots)
+        known.update((id(tensor), tensor) for _, tensor in self.builder.names.outputs.values())
+        known.update((id(tensor), tensor) for _, tensor in self.builder.names.constants)
+        return ((key, tensor) for key, tensor in known.items() if key in self.builder.variables)
 
+    def of_tensor(self, tensor: Any) -> dict[str, Any]:
+        """Describe a variable."""
+        detail: dict[str, Any] = {"shape": str(tuple(tensor.shape)), "dtype": str(tensor.dtype).rpartition(".")[2]}
+        if self.values:
+            detail["value"] = summary(tensor._array)
+        return detail
 
-def _line(found: Any) -> dict[str, Any]:
-    first = max(1, found.line - CONTEXT)
-    around = [linecache.getline(found.file, n).rstrip("\n") for n in range(first, found.line + CONTEXT + 1)]
-    while around and not around[-1]:
-        around.pop()
-    return {"file": found.short, "number": found.line, "function": found.function, "first": first, "around": around}
+    def scope_of_leaf(self, place: int) -> list[str]:
+        name = self.builder.items[place].title
+        return name.split(".")[:-1] if self.builder.items[place].kind in ("leaf", "buffer") else []
 
+    def keep(self, node: Any, place: int, detail: dict[str, Any]) -> None:
+        """Note what a node saved: whose results these are, and who needs them until its backward step."""
+        from sapwood.autograd.held import saved_arrays_of
 
-@cache
-def formulas_of(op: Any) -> list[list[str]]:
-    """Return the sources of an op's derivatives: (input, text) for each."""
-    names = [n.lstrip("*") for n in op.inputs]
-    formulas = [("all inputs", op.vjp)] if op.vjp is not None else list(zip(names, op.vjps))
-    return [[name, source_of(f)] for name, f in formulas if f is not None]
-
-
-def source_of(function: Any) -> str:
-    """Return the text of a formula as the declaration has it."""
-    try:
-        text = textwrap.dedent(inspect.getsource(function)).strip()
-    except (OSError, TypeError):
-        return f"{getattr(function, '__name__', function)}"
-    return text.partition(" = ")[2] if text.startswith("vjp") and "lambda" in text else text
-
-
-def describe(array: Any) -> dict[str, Any]:
-    """Return an array's elements if they are few, else their distribution."""
-    a = np.asarray(array)
-    found: dict[str, Any] = {"shape": list(a.shape), "dtype": a.dtype.name}
-    if a.dtype.kind == "c":
-        return found | ({"whole": [str(x) for x in a.ravel()]} if a.size <= WHOLE else {})
-    wide = a.astype(np.float64) if a.dtype.kind in "fV" or a.dtype.name == "bfloat16" else a
-    if a.size <= WHOLE:
-        found["whole"] = [_plain(x) for x in wide.ravel().tolist()]
-    if not a.size or a.size == 1:
-        return found
-    flat = wide.ravel().astype(np.float64)
-    finite = flat[np.isfinite(flat)]
-    found["counts"] = {
-        "nan": int(np.isnan(flat).sum()), "inf": int(np.isinf(flat).sum()), "zero": int((flat == 0).sum()),
-        "all": int(flat.size),
-    }  # fmt: skip
-    if finite.size:
-        low, high = float(finite.min()), float(finite.max())
-        with np.errstate(over="ignore", invalid="ignore"):
-            found |= {"low": low, "high": high, "mean": _plain(finite.mean()), "std": _plain(finite.std())}
-            found["norm"] = _plain(np.sqrt((finite * finite).sum()))
-        if a.size > 8 and math.isfinite(high - low):
-            found["bins"] = np.histogram(finite, BINS, (low, high) if high > low else (low - 0.5, low + 0.5))[
-                0
-            ].tolist()
-    return found
-
-
-def _plain(x: Any) -> Any:
-    """Return a number as JSON has it; NaN and infinities as text."""
-    return str(x) if isinstance(x, float) and not math.isfinite(x) else float(x) if isinstance(x, np.generic) else x
-
-
-def _forward_values(builder: Builder, nodes: list[Any], items: list[dict[str, Any]]) -> None:
-    """Give operations the value they made, where a node after them has kept it, or they themselves."""
-    for node in nodes:
-        if not isinstance(node, Node) or node.op is None or isinstance(node.saved, Freed | None):
-            continue
-        kept = dict(saved_arrays_of(node))
-        own = items[builder.outputs[id(node), -1]]
-        if "result" in kept and "value" not in own:
-            own["value"] = describe(kept["result"])
-        names = [{"input": "self"}.get(n.lstrip("*"), n.lstrip("*")) for n in node.op.inputs]
-        for name, (follower, number) in zip(names, node.next_functions):
-            if follower is None or name not in kept or is_accumulator(follower) or number:
+        detail["saved"] = [{"name": name, **summary(array, full=self.values)} for name, array in saved_arrays_of(node)]
+        for edge in getattr(node, "edges", ()):
+            source = None if edge is None else self.place_of_edge(edge)
+            if source is not None:
+                self.users.setdefault(source, []).append(place)
+        saved = getattr(node, "saved", None)
+        if type(saved) is not tuple or node.op is None:
+            return
+        for name, value in zip(node.keeps, saved):
+            if not hasattr(value, "dtype") or not hasattr(value, "shape"):
                 continue
-            made = items[builder.outputs[id(follower), -1]]
-            shape = getattr(follower, "shape", None)
-            if "value" not in made and shape == kept[name].shape:
-                made["value"] = describe(kept[name])
+            if name in node.out_names[:1]:
+                source = place
+            elif name in node.inputs:
+                edge = node.edges[node.inputs.index(name)]
+                source = None if edge is None else self.place_of_edge(edge)
+            else:
+                continue
+            if source is not None:
+                self.keepers.setdefault(source, []).append(place)
+                if self.values and not self.builder.items[source].is_variable:
+                    self.details[source].setdefault("value", summary(value))
+
+    def backward(self) -> None:
+        """Run the pass, and note per node what arrives, what leaves and how long it took."""
+        from sapwood.autograd.run import _roots
+        from sapwood.autograd.stepping import walk as steps
+        from sapwood.errors import GradError
+        from sapwood.random import get_rng_state, set_rng_state
+        from sapwood.tensor import wrap
+
+        wanted = [root for root in self.roots if root.requires_grad]
+        if not wanted:
+            self.notes.append("No gradient: no operation that requires one leads to this tensor.")
+            return
+        state = get_rng_state()
+        leaves: dict[Any, Any] = {}
+        try:
+            import numpy as np
+
+            starts = _roots("snapshot", wanted, [wrap(np.ones(t._array.shape, t._array.dtype)) for t in wanted], False)
+            if any(t._array.size != 1 for t in wanted):
+                self.notes.append("The tensor has several elements: the backward pass starts with a gradient of ones.")
+            began = perf_counter_ns()
+            for step in steps(starts, leaves, keep=True, hooks=False):
+                took = perf_counter_ns() - began
+                self.note_step(step, took)
+                began = perf_counter_ns()
+        except GradError as problem:
+            self.notes.append(f"The backward pass stopped: {problem}")
+        except Exception as problem:  # a user's own Function may raise anything
+            self.notes.append(f"The backward pass stopped: {type(problem).__name__}: {problem}")
+        finally:
+            set_rng_state(state)
+        for leaf, g in leaves.items():
+            place = self.builder.variables.get(id(leaf))
+            if place is not None:
+                self.details[place]["gradient"] = summary(g, full=self.values)
+                self.arrivals.setdefault(place, len(self.passed))
+                self.passed.append(place)
+
+    def note_step(self, step: Any, took: int) -> None:
+        place = self.place(step.node)
+        detail = self.details[place]
+        detail["time"] = took
+        detail["gradient_in"] = [None if g is None else summary(g._array, full=self.values) for g in step.incoming]
+        detail["gradient_out"] = [None if g is None else summary(g._array, full=self.values) for g in step.grads]
+        for number, incoming in enumerate(detail["gradient_in"]):
+            variable = self.builder.outputs.get((id(step.node), number))
+            if variable is not None and incoming is not None:
+                self.details[variable]["gradient"] = incoming
+                self.arrivals.setdefault(variable, self.arrivals.get(place, len(self.passed)))
+        for edge, g in zip(step.edges, step.grads):
+            target = None if edge is None or g is None else self.place_of_edge(edge)
+            if target is not None:
+                self.arrivals.setdefault(target, len(self.passed))
+        self.passed.append(place)
+
+    def write_gradients(self) -> None:
+        """Write the gradients of small variables into the picture, below their values."""
+        for place, item in enumerate(self.builder.items):
+            elements = self.details[place].get("gradient", {}).get("values")
+            if elements is None or not item.lines or not item.lines[0].startswith("value "):
+                continue
+            text = nested_text(elements)
+            text = text.strip("[]") if self.details[place]["gradient"]["size"] == 1 else text
+            lines = (item.lines[0], f"grad {text}") if len(text) <= WIDEST else item.lines[:1]
+            self.builder.items[place] = replace(item, lines=lines)
+
+    def live(self) -> list[Any]:
+        """Return per item from which step to which its value lives; the backward pass counts on from the forward."""
+        at = {place: i for i, place in enumerate(self.order)}
+        back = {place: len(self.order) + i for i, place in enumerate(self.passed)}
+        end = len(self.order) + len(self.passed)
+        spans: list[Any] = []
+        made = {target: source for source, target, _ in self.builder.edges if source in at}
+        for place, item in enumerate(self.builder.items):
+            if item.is_variable:
+                spans.append([at[made[place]] if place in made else 0, end])
+                continue
+            needed = [at[u] for u in self.users.get(place, ()) if u in at]
+            needed += [back.get(k, end) for k in self.keepers.get(place, ())]
+            spans.append([at[place], max(needed, default=end)])
+        return spans
+
+    def gradient_spans(self) -> list[Any]:
+        """Return per item from which step to which its gradient lives."""
+        back = {place: len(self.order) + i for i, place in enumerate(self.passed)}
+        end = len(self.order) + len(self.passed)
+        spans: list[Any] = [None] * len(self.builder.items)
+        for place, step in back.items():
+            first = self.arrivals.get(place)
+            start = step if first is None else min(step, first + len(self.order))
+            spans[place] = [start, end if self.builder.items[place].is_variable else step]
+        for place, first in self.arrivals.items():
+            if spans[place] is None:
+                spans[place] = [first + len(self.order), end]
+        return spans
+
+    def parameters(self) -> list[dict[str, Any]]:
+        """Return the leaves that received a gradient, nearest to the inputs first, with the norms of value and it."""
+        first = {p: min((self.details[u]["seq"] for u in self.users.get(p, ())), default=0) for p in self.passed}
+        leaves = sorted((p for p in self.passed if self.builder.items[p].is_variable), key=lambda p: (first[p], p))
+        return [
+            {
+                "item": place,
+                "name": self.builder.items[place].title,
+                "norm": self.details[place]["gradient"]["norm"],
+                "nan": self.details[place]["gradient"]["nan"] + self.details[place]["gradient"]["inf"],
+            }
+            for place in leaves
+        ]
 
 
-def _backward(
-    builder: Builder, roots: list[Any], items: list[dict[str, Any]], values: bool, notes: list[str]
-) -> list[int]:
-    """Run a backward pass; write gradients and times into the items; return the items in the order of the pass."""
-    order: list[int] = []
-    leaves: dict[Any, Any] = {}
-    starts = [
-        (r if r._node is LEAF else r._node, np.ones(r._array.shape, r._array.dtype)) for r in roots if r.requires_grad
-    ]
-    if not starts:
-        notes.append("no root requires a gradient")
-        return order
-    begin = time.perf_counter()
-    try:
-        for step in stepping.walk(starts, leaves, keep=True, hooks=False):
-            spent = time.perf_counter() - begin
-            item = builder.outputs.get((id(step.node), -1))
-            if item is not None:
-                order.append(item)
-                items[item]["backward_us"] = round(1e6 * spent, 1)
-                if values:
-                    items[item]["gradient"] = [_gradient(g) for g in step.incoming]
-                    items[item]["gradients"] = [_gradient(g) for g in step.grads]
-            begin = time.perf_counter()
-    except Exception as problem:
-        notes.append(f"the backward pass stopped: {problem}")
-        return order
-    for leaf, g in leaves.items():
-        item = builder.variables.get(id(leaf))
-        if item is not None:
-            order.append(item)
-            if values:
-                items[item]["gradient"] = [describe(np.asarray(g))]
-    return order
+def scope_of(node: Any, owners: dict[int, str]) -> list[str]:
+    """Return the path of the module that made a node, as far as it was noted or its parameters tell it."""
+    edges = getattr(node, "edges", ())
+    text = (getattr(node, "extra", None) or {}).get("module")
+    text = text or next((owners[id(e)] for e in edges if id(e) in owners), "")
+    path = text.rpartition(" (")[0]
+    return path.split(".") if path else []
 
 
-def _gradient(g: Any) -> Any:
-    return None if g is None else describe(g._array if isinstance(g, Tensor) else g)
+def outputs_of(node: Any) -> tuple[str, str]:
+    shapes, dtypes = [], []
+    for meta in getattr(node, "_input_metadata", None) or ():
+        shapes.append(str(tuple(meta.shape)))
+        dtypes.append(str(meta.dtype).rpartition(".")[2])
+    return ", ".join(shapes), ", ".join(dict.fromkeys(dtypes))
+
+
+def formulas_of(node: Any) -> Iterator[str]:
+    """Yield the source of the derivative's formulas, each once."""
+    op = getattr(node, "op", None)
+    found = [f for f in (getattr(op, "vjps", None) or ()) if callable(f)]
+    if op is not None and callable(getattr(op, "vjp", None)):
+        found = [op.vjp]
+    if op is None and getattr(type(node), "own_pull", None) is not None:
+        function = getattr(type(node), "_forward_cls", None) or getattr(node, "function", None)
+        found = [f for f in (getattr(function, "backward", None),) if callable(f)]
+    yield from dict.fromkeys(filter(None, map(source_text, found)))
+
+
+_texts: dict[Any, str] = {}
+
+
+def source_text(function: Callable[..., Any]) -> str:
+    code = getattr(function, "__code__", function)
+    if code not in _texts:
+        try:
+            _texts[code] = textwrap.dedent(inspect.getsource(function)).strip()[:2000]
+        except (OSError, TypeError):
+            _texts[code] = ""
+    return _texts[code]
+
+
+def source_of(node: Any) -> dict[str, Any]:
+    """Return the user's line that made a node, with the lines around it."""
+    from sapwood.origin import origin_of, place
+
+    found = place(origin_of(node))
+    if found is None:
+        return {}
+    lines = linecache.getlines(found.file)
+    first = max(found.line - 1 - AROUND, 0)
+    code = [[first + i + 1, text.rstrip()[:200]] for i, text in enumerate(lines[first : found.line + AROUND])]
+    return {"file": found.short, "line": found.line, "function": found.function, "code": code}

@@ -1,88 +1,100 @@
-"""A real browser without a screen. Pages are opened from disk; what the browser logs and asks for is looked at."""
+"""A headless Chromium that reports errors and network requests, and the pages of the test programs."""
 
 from __future__ import annotations
 
 import json
-import os
 import shutil
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-SCREENSHOTS = Path(__file__).parents[3] / "out" / "screenshots"
-FLAGS = (
-    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--window-size=1400,900",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--force-color-profile=srgb",
-)  # fmt: skip
+sys.path.insert(0, str(Path(__file__).parent))
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="session")
-def driver(tmp_path_factory):
-    selenium = pytest.importorskip("selenium.webdriver", reason="the page's tests need selenium")
-    browser, control = shutil.which("chromium"), shutil.which("chromedriver")
-    if not browser or not control:
-        pytest.skip("the page's tests need the programs chromium and chromedriver")
+def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("downloads")
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Any]:
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     from selenium.webdriver.chrome.service import Service
 
-    options = selenium.ChromeOptions()
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.binary_location = browser
+    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if binary is None or driver is None:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in (
+        "headless=new", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update",
+        "disable-sync", "no-first-run", "disable-dev-shm-usage", "window-size=1400,900",
+        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
+    ):  # fmt: skip
+        options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    options.add_experimental_option("prefs", {"download.default_directory": str(tmp_path_factory.mktemp("downloads"))})
-    found = selenium.Chrome(options=options, service=Service(control, log_output=os.devnull))
-    yield found
-    found.quit()
+    options.add_experimental_option(
+        "prefs", {"download.default_directory": str(downloads), "download.prompt_for_download": False}
+    )
+    opened = webdriver.Chrome(options=options, service=Service(driver))
+    opened.set_script_timeout(60)
+    opened.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads), "eventsEnabled": False}
+    )
+    yield opened
+    opened.quit()
 
 
-class Browser:
-    """A page in the browser."""
+def complaints(browser: Any) -> list[str]:
+    """Return what the console said."""
+    return [entry["message"] for entry in browser.get_log("browser")]
 
-    def __init__(self, driver):
-        self.driver = driver
 
-    def open(self, path):
-        for kind in ("browser", "performance"):
-            self.driver.get_log(kind)
-        self.driver.get(Path(path).as_uri())
-        self.settle()
+def requests(browser: Any) -> list[str]:
+    """Return the addresses that the browser asked for."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
-    def run(self, script, *arguments):
-        found = self.driver.execute_script(script, *arguments)
-        self.settle()
-        return found
 
-    def settle(self):
-        self.driver.execute_async_script(
-            "const done = arguments[0]; requestAnimationFrame(() => requestAnimationFrame(() => done()));"
-        )
+class Opener:
+    """Opens pages; when the test ends, none may have complained or asked for anything but itself and its own blobs."""
 
-    def find(self, selector):
-        return self.driver.find_element("css selector", selector)
+    def __init__(self, browser: Any, folder: Path) -> None:
+        self.browser, self.folder = browser, folder
 
-    def all(self, selector):
-        return self.driver.find_elements("css selector", selector)
+    def program(self, name: str) -> Any:
+        from programs import PROGRAMS
 
-    def click(self, selector):
-        self.find(selector).click()
-        self.settle()
+        from sapwood.viz.show import save
 
-    def keys(self, keys, selector="#stage"):
-        self.find(selector).send_keys(keys)
-        self.settle()
+        path = self.folder / f"{name}.html"
+        if not path.exists():
+            loss, options = PROGRAMS[name]()
+            save(loss, path, **options)
+        return self.file(path)
 
-    def picture(self, name):
-        SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-        self.driver.save_screenshot(str(SCREENSHOTS / f"{name}.png"))
+    def file(self, path: Path) -> Any:
+        self.browser.get(path.as_uri())
+        return self.browser
 
-    def complaints(self):
-        """Return what the browser complained about, and every address it asked for besides the page."""
-        logged = [m["message"] for m in self.driver.get_log("browser")]
-        events = [json.loads(m["message"])["message"] for m in self.driver.get_log("performance")]
-        asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
-        return logged, [u for u in asked if not u.startswith(("file:", "data:", "blob:", "chrome:"))]
+    def picture(self, name: str) -> None:
+        shots = ROOT / "out" / "screenshots"
+        shots.mkdir(parents=True, exist_ok=True)
+        self.browser.save_screenshot(str(shots / f"{name}.png"))
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("pages")
 
 
 @pytest.fixture
-def browser(driver):
-    return Browser(driver)
+def page(browser: Any, folder: Path) -> Iterator[Opener]:
+    complaints(browser), requests(browser)
+    yield Opener(browser, folder)
+    assert complaints(browser) == []
+    assert [url for url in requests(browser) if not url.startswith(("file://", "blob:"))] == []

@@ -1,64 +1,106 @@
-// A small layered layout for what is left when modules are folded: rank, order by barycentres, place.
-"use strict";
-function layered(boxes, links, sideways) {
-  const n = boxes.length, after = boxes.map(() => []), before = boxes.map(() => []), rank = new Array(n).fill(0);
-  for (const l of links) { after[l.source].push(l.target); before[l.target].push(l.source); }
-  const open = before.map(b => b.length), queue = [];
-  for (let i = 0; i < n; i++) if (!open[i]) queue.push(i);
-  for (let k = 0; k < queue.length; k++) for (const t of after[queue[k]]) {
-    rank[t] = Math.max(rank[t], rank[queue[k]] + 1);
-    if (!--open[t]) queue.push(t);
-  }
-  // Sources sit right before what they feed.
-  for (const i of queue.slice().reverse()) if (!before[i].length && after[i].length) rank[i] = Math.min(...after[i].map(t => rank[t])) - 1;
-  const layers = [];
-  for (const i of queue) (layers[rank[i]] ||= []).push(i);
-  for (let r = 0; r < layers.length; r++) layers[r] ||= [];
-  const place = new Array(n).fill(0);
-  const number = () => layers.forEach(l => l.forEach((v, k) => { place[v] = k - l.length / 2; }));
-  number();
-  for (let sweep = 0; sweep < 10; sweep++) {
-    const down = sweep % 2 === 0, near = down ? before : after;
-    for (const layer of down ? layers : layers.slice().reverse()) {
-      const key = new Map(layer.map(v => [v, near[v].length ? near[v].reduce((s, u) => s + place[u], 0) / near[v].length : place[v]]));
-      layer.sort((a, b) => key.get(a) - key.get(b) || a - b);
-      layer.forEach((v, k) => { place[v] = k - layer.length / 2; });
+// A layered layout for the picture with folded modules: rank, order, place. The whole graph comes placed already.
+const GAP_X = 26, GAP_Y = 46, EDGE = 24;
+
+function layered(nodes, edges) {
+  const n = nodes.length, above = [], below = [];
+  for (let v = 0; v < n; v++) { above.push([]); below.push([]); }
+  for (const [s, t] of edges) { below[s].push(t); above[t].push(s); }
+  // Rank by the longest path. Folding can make cycles: the earliest node that still waits then goes first.
+  const waiting = above.map(a => a.length), rank = new Array(n).fill(0), done = new Array(n).fill(false), ready = [];
+  for (let v = 0; v < n; v++) if (!waiting[v]) ready.push(v);
+  let next = 0;
+  for (let taken = 0, head = 0; taken < n; taken++) {
+    let v;
+    if (head < ready.length) v = ready[head++];
+    else { while (done[next] || waiting[next] <= 0) next++; v = next; waiting[v] = 0; }
+    done[v] = true;
+    for (const t of below[v]) {
+      if (done[t]) continue;
+      rank[t] = Math.max(rank[t], rank[v] + 1);
+      if (--waiting[t] === 0) ready.push(t);
     }
   }
-  const across = v => sideways ? boxes[v].h : boxes[v].w, along = v => sideways ? boxes[v].w : boxes[v].h;
-  let depth = 20;
-  const x = new Array(n).fill(0);
-  const settle = (layer, wanted) => {
-    // Keep the order and the gaps, as near to the wanted places as that allows (pool adjacent violators).
-    const blocks = [], offset = [];
-    let o = 0;
-    layer.forEach((v, k) => {
-      if (k) o += (across(layer[k - 1]) + across(v)) / 2 + 26;
-      offset.push(o);
-      let b = { mean: wanted(v) - o, count: 1 };
-      while (blocks.length && blocks[blocks.length - 1].mean > b.mean) {
-        const p = blocks.pop();
-        b = { mean: (p.mean * p.count + b.mean * b.count) / (p.count + b.count), count: p.count + b.count };
-      }
-      blocks.push(b);
+  // Sources move down to just above what uses them.
+  for (let v = n - 1; v >= 0; v--) {
+    const uses = below[v].map(t => rank[t]).filter(r => r > rank[v]);
+    if (!above[v].length && uses.length) rank[v] = Math.min(...uses) - 1;
+  }
+  // Points on long links, so that links pass between the nodes.
+  const size = nodes.map(v => ({w: v.w, h: v.h})), up = nodes.map(() => []), down = nodes.map(() => []);
+  const chains = edges.map(([s, t]) => {
+    const [a, b] = rank[s] <= rank[t] ? [s, t] : [t, s], chain = [a];
+    const long = rank[b] - rank[a] > 1 && size.length < 14000;
+    if (long) for (let r = rank[a] + 1; r < rank[b]; r++) {
+      rank.push(r); size.push({w: 4, h: 0}); up.push([]); down.push([]); chain.push(size.length - 1);
+    }
+    chain.push(b);
+    if (rank[a] !== rank[b]) for (let i = 1; i < chain.length; i++) {
+      down[chain[i - 1]].push(chain[i]); up[chain[i]].push(chain[i - 1]);
+    }
+    return {chain, flipped: a !== s};
+  });
+  const depth = rank.reduce((most, r) => Math.max(most, r), 0) + 1, layers = Array.from({length: depth}, () => []);
+  rank.forEach((r, v) => layers[r].push(v));
+  const place = new Array(size.length).fill(0);
+  const note = layer => layer.forEach((v, i) => { place[v] = i; });
+  layers.forEach(note);
+  const sweeps = size.length > 6000 ? 4 : 10;
+  for (let sweep = 0; sweep < sweeps; sweep++) {
+    const near = sweep % 2 ? down : up, order = sweep % 2 ? [...layers].reverse() : layers;
+    for (const layer of order) {
+      const key = new Map(layer.map((v, i) => [v, near[v].length ? near[v].reduce((a, u) => a + place[u], 0) / near[v].length : i]));
+      layer.sort((a, b) => key.get(a) - key.get(b) || place[a] - place[b]);
+      note(layer);
+    }
+  }
+  const x = new Array(size.length).fill(0);
+  for (const layer of layers) settleLayer(layer, size, x, null);
+  for (let sweep = 0; sweep < 14; sweep++) {
+    const near = sweep % 2 ? down : up, order = sweep % 2 ? [...layers].reverse() : layers;
+    for (const layer of order) settleLayer(layer, size, x, v => {
+      if (!near[v].length) return x[v];
+      const xs = near[v].map(u => x[u]).sort((a, b) => a - b), m = xs.length >> 1;
+      return xs.length % 2 ? xs[m] : (xs[m - 1] + xs[m]) / 2;
     });
-    let k = 0;
-    for (const b of blocks) for (let i = 0; i < b.count; i++, k++) x[layer[k]] = b.mean + offset[k];
-  };
-  layers.forEach(l => settle(l, () => 0));
-  for (let sweep = 0; sweep < 12; sweep++) {
-    const near = sweep % 2 ? after : before;
-    for (const l of sweep % 2 ? layers.slice().reverse() : layers)
-      settle(l, v => near[v].length ? near[v].reduce((s, u) => s + x[u], 0) / near[v].length : x[v]);
   }
-  const left = Math.min(...boxes.map((_, v) => x[v] - across(v) / 2), 0);
+  const top = [], bottom = [];
+  let y = EDGE;
   for (const layer of layers) {
-    const thick = Math.max(0, ...layer.map(along));
-    for (const v of layer) {
-      const a = x[v] - left + 20, d = depth + thick / 2;
-      boxes[v].x = sideways ? d : a;
-      boxes[v].y = sideways ? a : d;
-    }
-    depth += thick + 42;
+    const high = layer.reduce((most, v) => Math.max(most, size[v].h), 0);
+    top.push(y); bottom.push(y + high);
+    y += high + GAP_Y;
   }
+  let left = Infinity, right = 0;
+  size.forEach((s, v) => { left = Math.min(left, x[v] - s.w / 2); });
+  x.forEach((_, v) => { x[v] += EDGE - left; right = Math.max(right, x[v] + size[v].w / 2); });
+  nodes.forEach((v, i) => { v.x = x[i]; v.y = (top[rank[i]] + bottom[rank[i]]) / 2; });
+  const routes = chains.map(({chain, flipped}) => {
+    const p = [], a = nodes[chain[0]], b = nodes[chain[chain.length - 1]];
+    p.push([a.x, a.y + a.h / 2], [a.x, bottom[rank[chain[0]]]]);
+    for (const v of chain.slice(1, -1)) p.push([x[v], top[rank[v]]], [x[v], bottom[rank[v]]]);
+    p.push([b.x, top[rank[chain[chain.length - 1]]]], [b.x, b.y - b.h / 2]);
+    return flipped ? p.reverse() : p;
+  });
+  return {routes, width: right + EDGE, height: y - GAP_Y + EDGE};
+}
+
+// Move a layer's nodes as near to the wanted places as order and distance allow: too near neighbours move as a block.
+function settleLayer(layer, size, x, wanted) {
+  const blocks = [], offsets = [];
+  let offset = 0;
+  layer.forEach((v, i) => {
+    if (i) offset += (size[layer[i - 1]].w + size[v].w) / 2 + (size[v].h && size[layer[i - 1]].h ? GAP_X : 14);
+    offsets.push(offset);
+    let mean = (wanted ? wanted(v) : 0) - offset, count = 1;
+    while (wanted && blocks.length && blocks[blocks.length - 1].mean > mean) {
+      const before = blocks.pop();
+      mean = (before.mean * before.count + mean * count) / (before.count + count);
+      count += before.count;
+    }
+    if (!wanted && blocks.length) blocks[0].count++;
+    else blocks.push({mean: wanted ? mean : 0, count});
+  });
+  let i = 0;
+  const middle = wanted ? 0 : offset / 2;
+  for (const block of blocks) for (let k = 0; k < block.count; k++, i++) x[layer[i]] = block.mean + offsets[i] - middle;
 }
