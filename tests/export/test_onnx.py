@@ -22,8 +22,8 @@ sapwood.ops.complete()
 export(nn.Linear(1, 1), sapwood.ones(1, 1))  # fills the table of builders
 EXPORTED = sorted(n for n in registry if n in BUILDERS or registry[n].formula is not None)
 WITHOUT = {
-    "conj": "complex numbers", "multi_margin_loss": "its formula marks classes, which ONNX lacks",
-    "multilabel_margin_loss": "likewise", "index_pad": "its samples fold borders in a way ONNX does not have", "real": "complex numbers",
+    "conj": "complex numbers", "real": "complex numbers", "multi_margin_loss": "its formula marks classes",
+    "multilabel_margin_loss": "likewise", "index_pad": "its samples fold borders in a way ONNX does not have",
     "fused_attention": "returns logarithms of sums as well, which ONNX does not compute",
     "max_pool_with_indices": "returns places as well, which ONNX counts otherwise",
     "avg_pool": "its samples have ceil_mode", "adaptive_avg_pool": "its samples are no multiples",
