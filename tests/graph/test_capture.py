@@ -203,3 +203,10 @@ def test_data_given_to_run():
     assert isinstance(graph, Graph)
     result = run(graph, sapwood.ones(1, 2), data={"weight": sapwood.full((1, 2), 3.0)})
     assert result.tolist() == [[6.0]]
+
+
+def test_one_tensor_as_two_arguments():
+    x = sapwood.ones(2)
+    graph = capture(lambda a, b: a - b * 2, x, x)
+    assert [v.name for v in graph.inputs] == ["a", "b"]
+    assert graph(sapwood.ones(2), sapwood.zeros(2)).tolist() == [1.0, 1.0]

@@ -47,6 +47,7 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
     graph = Graph(name or _name_of(function, module))
     recorder = _Recorder(graph)
     recorder.take_module(module)
+    example, named = _distinct((example, named))
     recorder.take_inputs(function if module is None else module.forward, example, named)
     with _Scopes(module) as scopes, recorder.recording(scopes):
         try:
@@ -66,6 +67,19 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
         graph.outputs = tuple(recorder.value_of(t) for t in found)
     graph.check()
     return graph
+
+
+def _distinct(thing: Any, seen: set[int] | None = None) -> Any:
+    """Return nested arguments in which no tensor stands twice: values are told apart by their tensors."""
+    seen = set() if seen is None else seen
+    if isinstance(thing, Tensor):
+        if id(thing) in seen:
+            thing = thing.detach().requires_grad_(thing.requires_grad)
+        seen.add(id(thing))
+        return thing
+    if isinstance(thing, tuple | list) and not hasattr(thing, "_fields"):
+        return type(thing)(_distinct(x, seen) for x in thing)
+    return {k: _distinct(x, seen) for k, x in thing.items()} if isinstance(thing, dict) else thing
 
 
 def _name_of(function: Any, module: Any) -> str:
