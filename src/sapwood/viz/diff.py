@@ -187,9 +187,9 @@ def _compare(old: Call, new: Call, facing: dict[str, str]) -> Change:
         x, y = (repr(c.attrs.get(name)) for c in (old, new))
         if x != y:
             details.append(f"{name}: {x} → {y}")
-    for x, y in zip(old.results, new.results):
-        if x.type != y.type:
-            details.append(f"{x.type} → {y.type}")
+    for made, now in zip(old.results, new.results):
+        if made.type != now.type:
+            details.append(f"{made.type} → {now.type}")
     reads = [[v.name for v in c.values()] for c in (old, new)]
     if [facing.get(n) for n in reads[0]] != reads[1]:
         details.append(f"reads {', '.join(reads[1])} instead of {', '.join(reads[0])}")
