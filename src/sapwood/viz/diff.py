@@ -165,7 +165,7 @@ def _sources(a: Graph, b: Graph) -> list[Change]:
 def _calls(a: Graph, b: Graph) -> list[Change]:
     """Align the calls by op and module, then compare those that face each other."""
     keys = [[(c.op.name, tuple(s.path for s in c.scope)) for c in g.calls] for g in (a, b)]
-    matcher = SequenceMatcher(None, *keys, autojunk=False)
+    matcher: SequenceMatcher[Any] = SequenceMatcher(None, keys[0], keys[1], autojunk=False)
     changes: list[Change] = []
     facing: dict[str, str] = {v.name: v.name for v in a.sources()}
     for how, i, j, k, n in matcher.get_opcodes():
