@@ -74,13 +74,8 @@ class Curve:
                 continue
             end = done + points * self.stride
             some = np.array(values[done:end]).reshape(points, self.stride)
-            columns = (
-                np.array(steps[done:end], float)[self.stride - 1 :: self.stride],
-                some.mean(1),
-                some.min(1),
-                some.max(1),
-            )
-            for column, new in zip(self._points, columns):
+            last = np.array(steps[done:end], float)[self.stride - 1 :: self.stride]
+            for column, new in zip(self._points, (last, some.mean(1), some.min(1), some.max(1))):
                 column.frombytes(new.tobytes())
             self._versions.extend([version] * points)
             self.latest_step, self.latest, self.changed = steps[end - 1], values[end - 1], version

@@ -111,8 +111,8 @@ class Record:
                 bad = next((k for k, x in enumerate(numbers) if not math.isfinite(x)), None)
                 if bad is not None:
                     self._odd.add(name)
-                    value = "NaN" if math.isnan(numbers[bad]) else "infinity"
-                    self._alarm("metric", name, value, 1, 0, steps[bad], 0)
+                    what = "NaN" if math.isnan(numbers[bad]) else "infinity"
+                    self._alarm("metric", name, what, 1, 0, steps[bad], 0)
             curve.extend(steps, numbers, self.version)
 
     def _alarm(self, *found: Any) -> None:
@@ -134,7 +134,7 @@ class Record:
     def wait(self, version: int, seconds: float) -> None:
         """Return when something is newer than `version`, or after some seconds."""
         with self.changed:
-            self.changed.wait_for(lambda: self.version > version, seconds)
+            self.changed.wait_for(lambda: self.version > version or self.ended is not None, seconds)
 
     def since(self, version: int) -> dict[str, Any]:
         """Return what changed after `version` as plain data; everything if it is 0."""
@@ -150,7 +150,7 @@ class Record:
                 "elapsed": sound((self._end or monotonic()) - self._begin),
                 "cost": sound(self.cost),
                 "ended": self.ended,
-                "alarms": self.alarms,
+                "alarms": list(self.alarms),
                 "metrics": {n: new for n, c in self.metrics.items() if (new := c.since(version))},
                 "layers": _news(self.layers, version),
                 "histograms": _news(self.ridges, version),

@@ -1,4 +1,4 @@
-"""A small HTTP server for one page and its data: this machine only, behind a token, gone without a trace when closed."""
+"""A small HTTP server for one page and its data: for this machine, behind a token, gone when closed."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ PATIENCE = 15.0
 # A page that has asked within so many seconds is still open, and is told that the run has ended.
 PRESENT = 3.0
 CONNECTIONS = 32
+NOTHING = "default-src 'none'"
 
 
 class Server(socketserver.ThreadingTCPServer):
@@ -58,9 +59,8 @@ class Server(socketserver.ThreadingTCPServer):
         self.hosts = {f"127.0.0.1:{self.port}", f"localhost:{self.port}"}
         self.url = f"http://127.0.0.1:{self.port}/{self.token}/"
         self._workers: set[threading.Thread] = set()
-        self._thread = threading.Thread(
-            target=self.serve_forever, args=(0.1,), name="sapwood-watch-server", daemon=True
-        )
+        name = "sapwood-watch-server"
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name=name, daemon=True)
         self._thread.start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -162,9 +162,7 @@ class Handler(BaseHTTPRequestHandler):
                 server.told_of_end = True
                 record.changed.notify_all()
 
-    def _send(
-        self, code: int, body: bytes, kind: str = "text/plain; charset=utf-8", policy: str = "default-src 'none'"
-    ) -> None:
+    def _send(self, code: int, body: bytes, kind: str = "text/plain; charset=utf-8", policy: str = NOTHING) -> None:
         self.send_response(code)
         for name, value in (
             ("Content-Type", kind),

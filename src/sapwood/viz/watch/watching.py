@@ -183,7 +183,7 @@ class Watch:
         return not self._finish.alive
 
     def close(self) -> None:
-        """End the watch: hooks go, pages that are open hear of it, threads end, the port is free. Twice does nothing."""
+        """End the watch: hooks go, open pages hear of it, threads end, the port is free. A second call does nothing."""
         self._finish()
 
     def __enter__(self) -> Watch:
