@@ -152,6 +152,8 @@ class Watch:
         begin = perf_counter()
         collector = self._collector
         for name, value in values.items():
+            if type(value) is Tensor and not value._array.ndim:
+                value = values[name] = value._array.item()
             if type(value) is not float:
                 values[name] = _number(name, value)
         collector.logs.append((collector.step if step is None else int(step), values))
