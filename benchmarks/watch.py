@@ -95,12 +95,15 @@ def compared(name: str, rounds: int, seconds: float, page: bool) -> None:
                     reader.stop()
         for watched, figures in times.items():
             figures.append(took[watched])
+    pairs = [100 * a[0] / b[0] - 100 for a, b in zip(times[True], times[False])]
+    # What the median of other rounds would be: its standard error, from the quartiles.
+    low, middle, high = statistics.quantiles(pairs, n=4)
+    error = 1.25 * (high - low) / 1.35 / len(pairs) ** 0.5
     best = [100 * min(t[i] for t in times[True]) / min(t[i] for t in times[False]) - 100 for i in (0, 1)]
-    middle = statistics.median(100 * a[0] / b[0] - 100 for a, b in zip(times[True], times[False]))
     alone = 1e3 * min(t[0] for t in times[False])
     print(
         f"{name:33} {alone:7.3f} ms/step  best by the clock {best[0]:+.2f} %, of processor time {best[1]:+.2f} %  "
-        f"median of pairs {middle:+.2f} %  own figure {100 * statistics.median(shares):.2f} %",
+        f"median of pairs {middle:+.2f} ± {error:.2f} %  own figure {100 * statistics.median(shares):.2f} %",
         flush=True,
     )
 

@@ -7,6 +7,7 @@ import http.client
 import json
 import math
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,7 +15,8 @@ import threading
 import urllib.error
 import urllib.request
 import weakref
-from urllib.parse import urlsplit
+from pathlib import Path
+from urllib.parse import quote, urlsplit
 
 import numpy as np
 import pytest
@@ -373,7 +375,7 @@ def test_only_the_token_opens(seen):
     assert refused(f"{root}/{token}") == 404
     assert refused(seen.url + "../data") == 404
     for since in ("x", "-1", "1e3", "²", "9" * 30):
-        assert refused(f"{seen.url}data?since={urllib.parse.quote(since)}") == 400
+        assert refused(f"{seen.url}data?since={quote(since)}") == 400
 
 
 def test_only_this_machine_s_names_are_hosts(seen):
@@ -644,3 +646,12 @@ def test_open_shows_the_page(monkeypatch):
         connection.request("GET", urlsplit(seen.url).path)
         assert connection.getresponse().status == 200
         connection.close()
+
+
+def test_the_program_of_the_docs():
+    page = (Path(__file__).parents[3] / "docs" / "watch.md").read_text()
+    (program,) = re.findall(r"^```python\n(.*?)^```$", page, re.M | re.S)
+    names = {}
+    exec(compile(program, "watch.md", "exec"), names)
+    assert names["seen"].closed
+    assert names["seen"].progress.step == 100
