@@ -197,7 +197,7 @@ def table(found: dict[str, Any]) -> str:
     what = "Memory that a process grows by in twenty training steps, import time, and installed size with requirements:"
     lines += ["", what, "", "| | Sapwood | torch | torch / Sapwood |", "|---|---|---|---|"]
     for name, (ours, theirs, unit) in found["others"].items():
-        known = isinstance(ours, float) and isinstance(theirs, float)
+        known = isinstance(ours, float) and isinstance(theirs, float) and ours > 0
         ratio = f"{theirs / ours:.2f}" if known else ""
         lines.append(f"| {name} | {_with(ours, unit)} | {_with(theirs, unit)} | {ratio} |")
     return "\n".join([*lines, ""])

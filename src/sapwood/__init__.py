@@ -162,6 +162,8 @@ _LAZY = {
     "optim",
     "utils",
     "viz",
+    "graph",
+    "export",
     "linalg",
     "fft",
     "special",

@@ -422,6 +422,12 @@ class Tensor(Installed, Interop):
     def _is_view(self) -> bool:
         return self._base is not None
 
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: figures and a picture beside the text, None for a few elements."""
+        from .viz.notebook import tensor_html
+
+        return tensor_html(self)
+
 
 class Parameter(Tensor):
     """A tensor that a Module registers as its own when assigned to an attribute.

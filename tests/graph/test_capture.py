@@ -203,3 +203,52 @@ def test_data_given_to_run():
     assert isinstance(graph, Graph)
     result = run(graph, sapwood.ones(1, 2), data={"weight": sapwood.full((1, 2), 3.0)})
     assert result.tolist() == [[6.0]]
+
+
+def test_one_tensor_as_two_arguments():
+    x = sapwood.ones(2)
+    graph = capture(lambda a, b: a - b * 2, x, x)
+    assert [v.name for v in graph.inputs] == ["a", "b"]
+    assert graph(sapwood.ones(2), sapwood.zeros(2)).tolist() == [1.0, 1.0]
+
+
+def test_random_numbers_are_constants_and_said_to_be():
+    graph = capture(lambda x: x + sapwood.rand(2), sapwood.ones(2))
+    assert "random numbers" in graph.warnings[0]
+    assert "warning: random" in str(graph)
+    assert reads_back(graph).warnings == graph.warnings
+    assert capture(lambda x: x + 1, sapwood.ones(2)).warnings == []
+
+
+def test_backward_inside_is_refused():
+    w = sapwood.ones(2, requires_grad=True)
+
+    def program(x):
+        return sapwood.autograd.grad((w * x).sum(), w)[0]
+
+    with pytest.raises(CaptureError, match=r"runs grad\(\) at .*test_capture"):
+        capture(program, sapwood.ones(2))
+    program(sapwood.ones(2))
+    (w * 2).sum().backward()
+
+
+@pytest.mark.parametrize("way", ["out", "data", "numpy", "fill", "index", "mask"])
+def test_writes_that_no_call_shows_are_refused(way):
+    def program(x):
+        y = x * 1
+        if way == "out":
+            sapwood.add(x, 5, out=y)
+        elif way == "data":
+            y.data = x * 3
+        elif way == "numpy":
+            y.numpy()[0] = 7
+        elif way == "fill":
+            y.normal_()
+        elif way == "index":
+            y[sapwood.tensor([0])] = 5
+        else:
+            y[x > 0] = 5
+        return y * 2
+
+    with pytest.raises(CaptureError, match=r"no call shows|cannot follow"):
+        capture(program, sapwood.tensor([1.0, 2.0]))

@@ -204,8 +204,14 @@ def unused(i: int, place: Any, allow: bool | None, materialize: bool) -> Tensor 
     return None
 
 
+before_pass: list[Any] = []
+"""Functions called with the name of whatever is about to run a backward pass; a capture refuses it here."""
+
+
 def _roots(op: str, tensors: Any, grads: Any, create: bool) -> list[tuple[Any, Any]]:
     """Return (edge, gradient) per root, after checking that each has a graph and a fitting gradient."""
+    for refuse in before_pass:
+        refuse(op)
     tensors = _sequence(op, "roots", tensors)
     if grads is None:
         grads = (None,) * len(tensors)

@@ -5,15 +5,21 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from .. import alias
+from ..autograd.mode import no_grad
 from ..autograd.observe import observing, watch_calls
+from ..autograd.run import before_pass
 from ..errors import ArgumentError, CaptureError
 from ..ops.declare import registry
 from ..ops.inplace import region_of
 from ..origin import here, place
+from ..random import get_rng_state
 from ..tensor import Tensor
 from .ir import Call, Graph, Line, Scope, Value, flatten
 
@@ -22,7 +28,9 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
     """Run `function` once on an example and return the calls it made.
 
     Whatever Python decides on the way (branches, loops, sizes) is decided by the example; the graph holds for inputs of
-    the same shapes and types. Values read out by `item()` and the like are constants of the graph.
+    the same shapes and types. Values read out by `item()` and the like, and random numbers, are constants of the graph;
+    `graph.warnings` says when random numbers were drawn. Running the graph leaves a module's buffers as they are. The
+    graph is run once to see that it gives what the function gave.
 
     Args:
         function: a module, or a function of tensors; tensors may lie in tuples, lists and dicts, and what it returns
@@ -33,7 +41,8 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
 
     Raises:
         ArgumentError: `function` cannot be called, or no tensor comes out.
-        CaptureError: it raised an exception, which is kept as the cause; or it did something the calls do not show.
+        CaptureError: it raised an exception, which is kept as the cause; or it did what the graph cannot show: ran a
+            backward pass, or wrote past the ops (`out=`, `.data`, `.numpy()`, random fills, index assignment).
 
     Example:
         >>> import sapwood
@@ -47,8 +56,10 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
     graph = Graph(name or _name_of(function, module))
     recorder = _Recorder(graph)
     recorder.take_module(module)
+    example, named = _distinct((example, named))
     recorder.take_inputs(function if module is None else module.forward, example, named)
-    with _Scopes(module) as scopes, recorder.recording(scopes):
+    before = get_rng_state()
+    with _Scopes(module) as scopes, recorder.recording(scopes), _no_backward(graph.name):
         try:
             result = function(*example, **named)
         except CaptureError:
@@ -64,8 +75,66 @@ def capture(function: Any, *example: Any, name: str | None = None, **named: Any)
         if not found:
             raise ArgumentError(f"capture: {graph.name} returned no tensor, but {type(result).__name__}")
         graph.outputs = tuple(recorder.value_of(t) for t in found)
+    if not np.array_equal(before._array, get_rng_state()._array):
+        graph.warnings.append("random numbers were drawn; every run of the graph uses the same ones")
     graph.check()
+    _verify(graph, recorder, found)
     return graph
+
+
+@contextmanager
+def _no_backward(name: str) -> Iterator[None]:
+    """Refuse backward passes inside."""
+
+    def refuse(op: str) -> None:
+        where = place(here())
+        raise CaptureError(
+            f"capture: {name} runs {op}(){f' at {where}' if where else ''}; a backward pass computes on arrays, which "
+            "the graph does not see. Capture the forward computation, and differentiate the graph's outputs"
+        )
+
+    before_pass.append(refuse)
+    try:
+        yield
+    finally:
+        before_pass.remove(refuse)
+
+
+def _verify(graph: Graph, recorder: _Recorder, wanted: list[Any]) -> None:
+    """Run the graph on the example, and raise unless it gives the same numbers.
+
+    Raises:
+        CaptureError: something was written that no call shows.
+    """
+    from .run import run
+
+    inputs = [recorder.first(v) for v in graph.inputs]
+    data = {v.name: recorder.first(v) for v in graph.sources() if v.role != "input"}
+    with no_grad():
+        found: list[Any] = []
+        flatten(run(graph, *inputs, data=data), found, lambda x: isinstance(x, Tensor))
+    for value, a, b in zip(graph.outputs, found, wanted):
+        x, y = a.detach()._array, b.detach()._array
+        same = x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes()
+        if not same and not np.array_equal(x, y, equal_nan=x.dtype.kind in "fc"):
+            raise CaptureError(
+                f"capture: the calls of {graph.name} do not give what it returned ({value.name} differs). Something "
+                "was written that no call shows: by out=, .data, .numpy(), a random fill such as normal_(), or index "
+                "assignment with tensors; write it as a new value, e.g. with where() or index_put()"
+            )
+
+
+def _distinct(thing: Any, seen: set[int] | None = None) -> Any:
+    """Return nested arguments in which no tensor stands twice: values are told apart by their tensors."""
+    seen = set() if seen is None else seen
+    if isinstance(thing, Tensor):
+        if id(thing) in seen:
+            thing = thing.detach().requires_grad_(thing.requires_grad)
+        seen.add(id(thing))
+        return thing
+    if isinstance(thing, tuple | list) and not hasattr(thing, "_fields"):
+        return type(thing)(_distinct(x, seen) for x in thing)
+    return {k: _distinct(x, seen) for k, x in thing.items()} if isinstance(thing, dict) else thing
 
 
 def _name_of(function: Any, module: Any) -> str:
@@ -88,6 +157,13 @@ class _Recorder:
         self._pending: list[tuple[Any, str, Any, Any]] = []
         self._names: Counter[str] = Counter()
         self._scopes: Any = None
+        self._sources: dict[str, Any] = {}
+        self._firsts: dict[str, Any] = {}
+        """Copies of what goes in, made before the program wrote over it."""
+
+    def first(self, value: Value) -> Any:
+        """Return the tensor behind a value that goes in, as it was at the beginning."""
+        return self._firsts.get(value.name, value.data if value.data is not None else self._sources[value.name])
 
     # What goes in.
 
@@ -117,6 +193,7 @@ class _Recorder:
         value = Value(self._named(name), tuple(tensor.shape), tensor.dtype, role, None, 0, data, tensor.requires_grad)
         places = {"input": self.graph.inputs, "parameter": self.graph.parameters, "buffer": self.graph.buffers}
         places.get(role, self.graph.constants).append(value)
+        self._sources[value.name] = tensor
         self._remember(tensor, value)
         return value
 
@@ -143,11 +220,15 @@ class _Recorder:
         return result
 
     def _keep_constants(self, tensor: Any) -> None:
-        """Copy constants that are about to be written over."""
+        """Copy what went in and is about to be written over."""
         owner = alias.owner(tensor._array)
-        for value in self.graph.constants:
-            if alias.owner(value.data._array) is owner:
-                value.data = value.data.detach().clone()
+        for value in self.graph.sources():
+            source = self._sources[value.name]
+            if value.name in self._firsts or alias.owner(source._array) is not owner:
+                continue
+            self._firsts[value.name] = source.detach().clone()
+            if value.role == "constant":
+                value.data = self._firsts[value.name]
 
     def _after(self, op: Any, inputs: Any, results: Any) -> None:
         for i in range(len(self._pending) - 1, -1, -1):

@@ -32,7 +32,7 @@ _SCOPE = re.compile(r"(\S+) (\w+)(?: (\d+))?$")
 
 def text(graph: Graph) -> str:
     """Return a graph as text."""
-    lines = [f"graph {graph.name}"]
+    lines = [f"graph {graph.name}", *(f"warning: {w}" for w in graph.warnings)]
     lines += [f"{v.role} {_typed(v)}" for v in graph.sources()]
     for call in graph.calls:
         made = ", ".join(_typed(r) for r in call.results)
@@ -125,6 +125,8 @@ class _Reader:
     def line(self, line: str) -> None:
         if line.startswith("graph "):
             self.graph.name = line[6:]
+        elif line.startswith("warning: "):
+            self.graph.warnings.append(line[9:])
         elif line.startswith("return "):
             self._return(line[7:])
         elif match := _SOURCE.match(line):

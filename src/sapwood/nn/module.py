@@ -108,6 +108,12 @@ class Module(Hooked):
             inside = ""
         return f"{self._get_name()}({inside})"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a tree that folds."""
+        from ..viz.notebook import module_html
+
+        return module_html(self)
+
 
 def indent(text: str, spaces: int) -> str:
     """Return `text` with every line but the first moved to the right."""

@@ -41,6 +41,8 @@ def save(
     pickle_protocol: int = 2,
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
+    *,
+    example: Any = None,
 ) -> None:
     """Save an object, such as a state_dict, to a file that `load` reads, here and in PyTorch.
 
@@ -51,6 +53,8 @@ def save(
         obj: anything that can be pickled; tensors in it keep sharing their storages.
         f: a path, or an object with a method `write`.
         pickle_protocol: PyTorch reads 2 with weights_only=True.
+        example: an input, or a tuple of them, of the module `obj`, whose graph on it is saved with the weights;
+            `sapwood.graph.load` reads such a file without the module's code.
 
     Raises:
         MissingError: another pickle module, or PyTorch's format before 1.6, was asked for.
@@ -62,6 +66,10 @@ def save(
         >>> sapwood.load(file)
         {'w': tensor([1., 1.])}
     """
+    if example is not None:
+        from ..graph.archive import of_module
+
+        obj = of_module(obj, example)
     if pickle_module is not None and getattr(pickle_module, "__name__", "") != "pickle":
         raise MissingError("save: only the module pickle is supported; leave pickle_module out")
     if not _use_new_zipfile_serialization:

@@ -62,11 +62,11 @@ class Drawing:
     direction: Direction = "TB"
     outline: str = ""
 
-    def svg(self) -> str:
-        """Return the picture as a self-contained SVG document."""
+    def svg(self, theme: Literal["light", "dark", "auto"] = "auto") -> str:
+        """Return the picture as a self-contained SVG document; "auto" follows the viewer's preference."""
         from sapwood.viz.svg import svg_text
 
-        return svg_text(self)
+        return svg_text(self, theme)
 
     def dot(self) -> str:
         """Return the graph in the DOT language, for those who have Graphviz."""
@@ -78,11 +78,12 @@ class Drawing:
         """Return the graph as a tree of text lines."""
         return self.outline
 
-    def save(self, path: str | Path) -> Path:
+    def save(self, path: str | Path, *, theme: Literal["light", "dark", "auto"] = "auto") -> Path:
         """Write the picture to a file whose suffix says the format.
 
         Args:
             path: ends in .svg, .dot, .gv or .txt; with matplotlib installed also .png or .pdf.
+            theme: of an .svg.
 
         Returns:
             The path written.
@@ -94,7 +95,7 @@ class Drawing:
         path = Path(path)
         suffix = path.suffix.lower()
         if suffix == ".svg":
-            path.write_text(self.svg(), encoding="utf-8")
+            path.write_text(self.svg(theme), encoding="utf-8")
         elif suffix in (".dot", ".gv"):
             path.write_text(self.dot(), encoding="utf-8")
         elif suffix == ".txt":

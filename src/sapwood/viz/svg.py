@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 from xml.sax.saxutils import escape
 
+from sapwood.errors import ValueRangeError
 from sapwood.viz.layout import Box, Layout, Route, Wire, layout
 from sapwood.viz.measure import (
     LABEL_SIZE,
@@ -18,7 +20,7 @@ from sapwood.viz.measure import (
 )
 from sapwood.viz.model import VARIABLES, Drawing, Item, Kind
 
-__all__ = ["arrange", "is_straight", "svg_text"]
+__all__ = ["Theme", "arrange", "is_straight", "svg_text"]
 
 FONT = "Helvetica, Arial, 'Liberation Sans', 'DejaVu Sans', sans-serif"
 INK, FAINT, LINE = "#0f172a", "#475569", "#64748b"
@@ -29,8 +31,33 @@ LEGEND_HEIGHT = 30.0
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def svg_text(drawing: Drawing) -> str:
-    """Return the drawing as an SVG document."""
+DARK = {
+    "#ffffff": "#171d1a", "#0f172a": "#e6ece9", "#475569": "#9fb0a8", "#64748b": "#7c8b84",
+    "#dbeafe": "#1c3350", "#2563eb": "#6ea8fe", "#fef3c7": "#42350f", "#d97706": "#f0b449", "#dcfce7": "#16391f",
+    "#16a34a": "#5cc987", "#f3f4f6": "#262b2e", "#6b7280": "#98a2ab", "#ffedd5": "#472a10", "#ea580c": "#f58b4c",
+    "#bbf7d0": "#1b4a2b", "#15803d": "#4fb878",
+}  # fmt: skip
+"""What each colour becomes on a dark ground."""
+Theme = Literal["light", "dark", "auto"]
+
+
+def _style(theme: Theme) -> str:
+    """Return rules that repaint the picture for a dark ground: always, or where the viewer prefers it."""
+    if theme == "light":
+        return ""
+    rules = "".join(f'[fill="{a}"]{{fill:{b}}}[stroke="{a}"]{{stroke:{b}}}' for a, b in DARK.items())
+    # The ink of outlines is white nowhere, so one rule for fills and one for strokes do.
+    return f"<style>{rules if theme == 'dark' else f'@media (prefers-color-scheme: dark){{{rules}}}'}</style>"
+
+
+def svg_text(drawing: Drawing, theme: Theme = "auto") -> str:
+    """Return the drawing as an SVG document.
+
+    Raises:
+        ValueRangeError: another theme than "light", "dark" and "auto", which follows the viewer's preference.
+    """
+    if theme not in ("light", "dark", "auto"):
+        raise ValueRangeError(f"svg: theme must be 'light', 'dark' or 'auto', got {theme!r}")
     shapes, plan = arrange(drawing)
     legend, legend_width = legend_text(drawing)
     width = max(plan.width, legend_width)
@@ -39,7 +66,7 @@ def svg_text(drawing: Drawing) -> str:
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{number(width)}" height="{number(height)}" '
         f'viewBox="0 0 {number(width)} {number(height)}" font-family="{FONT}" text-anchor="middle" role="img">',
-        f"<title>{clean(caption(drawing))}</title>",
+        f"<title>{clean(caption(drawing))}</title>{_style(theme)}",
         '<rect width="100%" height="100%" fill="#ffffff"/>',
         f'<g transform="translate({number(shift)} 0)">',
         '<g class="links">',

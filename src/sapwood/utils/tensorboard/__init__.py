@@ -1,4 +1,4 @@
-"""Event files that TensorBoard shows, written through tensorboardX, with PyTorch's names."""
+"""TensorBoard: `SummaryWriter` with PyTorch's names, on the package tensorboardX."""
 
 from sapwood.utils.tensorboard.writer import SummaryWriter
 

@@ -1,0 +1,5 @@
+"""Export to ONNX: captured graphs as models that other runtimes and viewers read."""
+
+from sapwood.export.onnx.exporter import export
+
+__all__ = ["export"]

@@ -1,0 +1,418 @@
+"""A captured graph becomes an ONNX model: each call by its op's builder, or by the formula the op is declared with."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sapwood.errors import ArgumentError, ExportError, MissingError
+from sapwood.graph.capture import capture
+from sapwood.graph.ir import Call, Graph, Value
+from sapwood.ops.declare import REQUIRED
+
+__all__ = ["BUILDERS", "Exporter", "builds", "export", "in_words"]
+
+Builder = Callable[["Exporter", Call], Any]
+BUILDERS: dict[str, Builder] = {}
+"""What writes an op's call: called with the exporter and the call, it returns the names of the results."""
+
+TYPES = {
+    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
+    "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
+}  # fmt: skip
+"""ONNX's numbers for element types (TensorProto.DataType)."""
+
+
+def builds(*names: str) -> Callable[[Builder], Builder]:
+    """Register a builder for ops."""
+
+    def register(builder: Builder) -> Builder:
+        for name in names:
+            BUILDERS[name] = builder
+        return builder
+
+    return register
+
+
+def _onnx() -> Any:
+    try:
+        import onnx
+    except ImportError:
+        raise MissingError("export: the package onnx is not installed; pip install sapwood[onnx]") from None
+    return onnx
+
+
+class Exporter:
+    """A model in the making."""
+
+    def __init__(self, opset: int) -> None:
+        self.onnx = _onnx()
+        self.opset = opset
+        self.nodes: list[Any] = []
+        self.initializers: dict[str, Any] = {}
+        self.known: dict[str, str] = {}
+        """ONNX names by value names."""
+        self.doc = ""
+        self.dynamic: dict[int, dict[str, Any]] = {}
+        """By the identity of a call: attributes that came out otherwise for an example of other sizes."""
+        self._count = 0
+
+    # What builders use.
+
+    def name(self, hint: str = "t") -> str:
+        """Return a name that is not used yet."""
+        self._count += 1
+        return f"{hint}__{self._count}"
+
+    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
+        """Write a node; return the name of its result, or the names of several.
+
+        Args:
+            inputs: names; None for an optional one that is left out; arrays become constants.
+            outputs: how many results it has.
+            attributes: ONNX's; None ones are left out.
+        """
+        given = ["" if x is None else x if isinstance(x, str) else self.constant(x) for x in inputs]
+        while given and not given[-1]:
+            given.pop()
+        made = [self.name(kind.lower()) for _ in range(outputs)]
+        kept = {k: v for k, v in attributes.items() if v is not None}
+        node = self.onnx.helper.make_node(kind, given, made, name=self.name(kind), doc_string=self.doc, **kept)
+        self.nodes.append(node)
+        return made[0] if outputs == 1 else made
+
+    def constant(self, array: Any) -> str:
+        """Return the name of a constant; equal ones are shared."""
+        a = np.asarray(array)
+        for name, old in self.initializers.items():
+            alike = name.startswith("constant__") and old.dtype == a.dtype and old.shape == a.shape and a.size <= 16
+            if alike and np.array_equal(old, a, equal_nan=a.dtype.kind == "f"):
+                return name
+        name = self.name("constant")
+        self.initializers[name] = a
+        return name
+
+    def ints(self, *values: int) -> str:
+        """Return the name of a constant of int64."""
+        return self.constant(np.array(values, np.int64))
+
+    def cast(self, name: str, old: Any, new: Any) -> str:
+        """Return a value as another element type (sapwood dtypes)."""
+        return name if old is new else str(self.op("Cast", name, to=TYPES[new.name]))
+
+    def operand(self, x: Any, dtype: Any = None) -> Any:
+        """Return the name of a call's operand, as an element type if one is given; numbers become constants."""
+        if x is None:
+            return None
+        if isinstance(x, Value):
+            name = self.known.get(x.name)
+            if name is None:
+                raise ExportError(f"export: {x.name}, a result of {in_words(x.call)}, has no ONNX form")
+            return name if dtype is None else self.cast(name, x.dtype, dtype)
+        numpy = (dtype or _type_of(x)).numpy
+        return self.constant(np.asarray(x).astype(numpy))
+
+    def operands(self, call: Call, dtype: Any = None) -> list[Any]:
+        """Return the names of all operands, as an element type if one is given."""
+        return [self.operand(x, dtype) for x in call.inputs if not isinstance(x, tuple)]
+
+    def attr(self, call: Call, name: str) -> Any:
+        """Return an attribute; one that would change with the sizes that are dynamic is refused.
+
+        Raises:
+            ExportError: the attribute depends on a dynamic size.
+        """
+        if name in self.dynamic.get(id(call), {}):
+            raise ExportError(
+                f"export: {in_words(call)}: its attribute {name!r} depends on a dynamic size; it can be exported with "
+                "fixed sizes only"
+            )
+        return call.attrs[name]
+
+    # The graph.
+
+    def call(self, call: Call) -> None:
+        """Write a call."""
+        self.doc = f"{call.line} {call.line.text}" if call.line else ""
+        first = len(self.nodes)
+        builder = BUILDERS.get(call.op.name)
+        if builder is not None:
+            made = builder(self, call)
+        elif call.op.formula is not None:
+            made = self._by_formula(call)
+        else:
+            raise ExportError(f"export: {in_words(call)} has no ONNX form")
+        names = [made] if isinstance(made, str) else list(made)
+        fresh = {n: node for node in self.nodes[first:] for n in node.output}
+        for value, name in zip(call.results, names):
+            if name is None:
+                continue
+            if name in fresh and name not in self.known.values():
+                self._rename(first, name, value.name)
+                self.known[value.name] = value.name
+            else:
+                self.known[value.name] = name
+
+    def _rename(self, first: int, old: str, new: str) -> None:
+        for node in self.nodes[first:]:
+            for names in (node.input, node.output):
+                for i, n in enumerate(names):
+                    if n == old:
+                        names[i] = new
+
+    def _by_formula(self, call: Call) -> list[str]:
+        """Write a call as the ops that its formula consists of."""
+        import sapwood
+
+        examples = [
+            sapwood.zeros(x.shape, dtype=x.dtype) if isinstance(x, Value) else x for x in call.inputs
+        ]  # fmt: skip
+        tensors = [e for e in examples if isinstance(e, sapwood.Tensor)]
+        names = [n.lstrip("*") for n in call.op.inputs]
+
+        def program(*given: Any) -> Any:
+            left = iter(given)
+            filled = [next(left) if isinstance(e, sapwood.Tensor) else e for e in examples]
+            values = dict(zip(names, filled)) | call.attrs
+            positional = [values[n] for n, _, keyword in call.op.params if not keyword and n in values]
+            return call.op.formula(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
+
+        inner = capture(program, *tensors, name=call.op.name)
+        if any(c.op is call.op for c in inner.calls):
+            raise ExportError(f"export: {in_words(call)} has no ONNX form: its formula is the op itself")
+        outer = dict(self.known)
+        given = [x for x in call.inputs if isinstance(x, Value)]
+        for value, real in zip(inner.inputs, given):
+            self.known[value.name] = outer[real.name]
+        for value in inner.constants:
+            self.known[value.name] = self.constant(value.data.detach().numpy())
+        prefix = self.name(call.op.name)
+        for c in inner.calls:
+            for r in c.results:
+                r.name = f"{prefix}.{r.name}"
+            c.line = call.line
+            self.call(c)
+        made = [self.known[v.name] for v in inner.outputs]
+        self.known = outer
+        return made
+
+
+def _type_of(x: Any) -> Any:
+    from sapwood import dtypes
+
+    return dtypes.of_number(x)
+
+
+def in_words(call: Call | None) -> str:
+    """Return an op and where it was called."""
+    if call is None:
+        return "the input"
+    where = f" at {call.line}" + (f" `{call.line.text}`" if call.line and call.line.text else "") if call.line else ""
+    return f"{call.op.name}{where}"
+
+
+def export(
+    function: Any,
+    args: Any = (),
+    f: str | os.PathLike[str] | None = None,
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    opset_version: int = 21,
+    dynamic_axes: Mapping[str, Any] | None = None,
+    **ignored: Any,
+) -> Any:
+    """Export a module or a function as an ONNX model.
+
+    The function is run once on the example. Parameters become initialisers under their dotted names; every edge has its
+    type and shape, every node the user's line and its module.
+
+    Args:
+        function: a module, a function of tensors, or a `sapwood.graph.Graph`.
+        args: the example: a tensor, or a tuple of arguments.
+        f: the file to write, whole or not at all; None only returns the model.
+        kwargs: keyword arguments of the example.
+        input_names, output_names: what the model's inputs and outputs are called.
+        opset_version: of the standard operators.
+        dynamic_axes: by input name, dimensions that may have any size: {"x": {0: "batch"}} or {"x": [0]}. The function
+            is run on a second example with other sizes there, to see what depends on them.
+        ignored: further arguments of PyTorch's function, which change nothing here.
+
+    Returns:
+        The onnx.ModelProto.
+
+    Raises:
+        ExportError: an op has no ONNX form, or depends on a dynamic size in a way that ONNX cannot follow.
+        MissingError: the package onnx is not installed.
+
+    Example:
+        >>> import sapwood
+        >>> from sapwood.export.onnx import export
+        >>> model = export(sapwood.nn.Linear(3, 2), sapwood.ones(1, 3))
+        >>> [n.op_type for n in model.graph.node]
+        ['Gemm']
+    """
+    from sapwood.export.onnx import elements, layers, maths, places, reductions, shapes  # noqa: F401 - they fill the table
+
+    onnx = _onnx()
+    given = args if isinstance(args, tuple) else (args,)
+    graph = function if isinstance(function, Graph) else capture(function, *given, **(kwargs or {}))
+    for names, values, what in ((input_names, graph.inputs, "input"), (output_names, graph.outputs, "output")):
+        if names is not None and len(names) != len(values):
+            raise ArgumentError(f"export: {len(names)} {what}_names for {len(values)} {what}s")
+    if len({id(v) for v in graph.outputs}) != len(graph.outputs):
+        raise ExportError("export: one tensor is returned twice; ONNX names each output once")
+    x = Exporter(opset_version)
+    axes = _axes(graph, input_names, dynamic_axes)
+    sizes: dict[str, list[Any]] = {}
+    if axes:
+        sizes = _compare(x, graph, function, given, dict(kwargs or {}), axes)
+    for i, value in enumerate(graph.inputs):
+        x.known[value.name] = input_names[i] if input_names else value.name
+    for value in (*graph.parameters, *graph.buffers, *graph.constants):
+        if graph.uses()[value.name] or value in graph.outputs:
+            x.known[value.name] = value.name
+            x.initializers[value.name] = value.data.detach().numpy()
+    for call in graph.calls:
+        first = len(x.nodes)
+        x.call(call)
+        for node in x.nodes[first:]:
+            for scope in call.scope[-1:]:
+                entry = node.metadata_props.add()
+                entry.key, entry.value = "module", str(scope)
+    outputs = []
+    for i, value in enumerate(graph.outputs):
+        wanted = output_names[i] if output_names else value.name
+        if value.name not in x.known:
+            raise ExportError(f"export: the output {value.name} is a result of {in_words(value.call)} that ONNX lacks")
+        here = x.known[value.name]
+        if here != wanted or value.role != "result":
+            wanted = wanted if wanted != here else f"{wanted}_out"
+            x.doc = ""
+            x.nodes.append(onnx.helper.make_node("Identity", [here], [wanted]))
+        outputs.append(_info(onnx, wanted, value, sizes.get(value.name)))
+    inputs = [_info(onnx, x.known[v.name], v, sizes.get(v.name)) for v in graph.inputs]
+    _drop_unused(x, [o.name for o in outputs])
+    produced = {n for node in x.nodes for n in node.output} - {o.name for o in outputs}
+    infos = [
+        _info(onnx, v.name, v, sizes.get(v.name)) for c in graph.calls for v in c.results if v.name in produced
+    ]  # fmt: skip
+    weights = [_tensor(onnx, name, a) for name, a in x.initializers.items()]
+    made = onnx.helper.make_graph(x.nodes, graph.name, inputs, outputs, weights, value_info=infos)
+    opsets = [onnx.helper.make_opsetid("", opset_version)]
+    model = onnx.helper.make_model(made, opset_imports=opsets, producer_name="sapwood")
+    model.ir_version = min(model.ir_version, 10)
+    if f is not None:
+        _write(onnx, model, Path(f))
+    return model
+
+
+def _tensor(onnx: Any, name: str, array: Any) -> Any:
+    return onnx.numpy_helper.from_array(np.asarray(array, order="C"), name)
+
+
+def _info(onnx: Any, name: str, value: Value, sizes: Any) -> Any:
+    if value.dtype.is_complex:
+        raise ExportError(
+            f"export: {value.name} is {value.dtype.name}; ONNX's operators do not compute with complex numbers"
+        )
+    return onnx.helper.make_tensor_value_info(name, TYPES[value.dtype.name], sizes or list(value.shape))
+
+
+def _drop_unused(x: Exporter, outputs: list[str]) -> None:
+    """Remove nodes whose results nothing reads, and constants that are left over."""
+    wanted = set(outputs)
+    kept = []
+    for node in reversed(x.nodes):
+        if any(n in wanted for n in node.output):
+            kept.append(node)
+            wanted.update(node.input)
+    x.nodes = kept[::-1]
+    x.initializers = {n: a for n, a in x.initializers.items() if n in wanted}
+
+
+def _axes(graph: Graph, names: Any, dynamic: Any) -> dict[int, dict[int, str]]:
+    """Return by the number of an input its dynamic dimensions and what they are called."""
+    found: dict[int, dict[int, str]] = {}
+    known = list(names) if names else [v.name for v in graph.inputs]
+    for name, axes in (dynamic or {}).items():
+        if name not in known:
+            continue
+        i = known.index(name)
+        given = axes if isinstance(axes, Mapping) else {a: f"{name}_{a}" for a in axes}
+        rank = len(graph.inputs[i].shape)
+        for a, word in given.items():
+            if not -rank <= a < rank:
+                raise ArgumentError(f"export: dynamic_axes: {name} has {rank} dimensions, got {a}")
+            found.setdefault(i, {})[a % rank] = str(word)
+    return found
+
+
+def _compare(
+    x: Exporter, graph: Graph, function: Any, args: Any, kwargs: Any, axes: dict[int, dict[int, str]]
+) -> dict[str, list[Any]]:
+    """Run the function on other sizes; note which attributes change, and return the symbolic sizes of values."""
+    import sapwood
+
+    if isinstance(function, Graph):
+        raise ArgumentError("export: dynamic_axes needs the function itself, to run it on other sizes")
+    words = list(dict.fromkeys(w for a in axes.values() for w in a.values()))
+    grown = {word: 1 + k for k, word in enumerate(words)}
+    count = -1
+
+    def larger(thing: Any) -> Any:
+        nonlocal count
+        if isinstance(thing, sapwood.Tensor):
+            count += 1
+            shape = list(thing.shape)
+            for a, word in axes.get(count, {}).items():
+                shape[a] += grown[word]
+            index = tuple(sapwood.arange(n) % max(o, 1) for n, o in zip(shape, thing.shape))
+            for d, (n, o) in enumerate(zip(shape, tuple(thing.shape))):
+                if n != o:
+                    thing = sapwood.index_select(thing, d, index[d])
+            return thing
+        if isinstance(thing, list | tuple):
+            return type(thing)(larger(t) for t in thing)
+        return {k: larger(v) for k, v in thing.items()} if isinstance(thing, dict) else thing
+
+    other = capture(function, *larger(tuple(args)), **larger(kwargs))
+    if [c.op for c in other.calls] != [c.op for c in graph.calls]:
+        raise ExportError("export: with other sizes the function makes other calls; export it with fixed sizes")
+    by_growth = {v: k for k, v in grown.items()}
+    sizes: dict[str, list[Any]] = {}
+    for a, b in zip(graph.values(), other.values()):
+        if a.shape != b.shape:
+            sizes[a.name] = [
+                m if m == n else by_growth.get(n - m) or f"{a.name}_{d}"
+                for d, (m, n) in enumerate(zip(a.shape, b.shape))
+            ]
+    for mine, theirs in zip(graph.calls, other.calls):
+        changed = {k: theirs.attrs[k] for k, v in mine.attrs.items() if repr(v) != repr(theirs.attrs[k])}
+        if changed:
+            x.dynamic[id(mine)] = changed
+    return sizes
+
+
+def _write(onnx: Any, model: Any, path: Path) -> None:
+    """Write a model, whole or not at all; weights beyond ONNX's 2 GB go into a file beside it."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    try:
+        if model.ByteSize() >= 2**31 - 2**20:
+            onnx.save(model, name, save_as_external_data=True, location=f"{path.name}.data")
+        else:
+            onnx.save(model, name)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+assert REQUIRED is not None
