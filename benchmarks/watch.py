@@ -1,11 +1,13 @@
 """What watching a training costs: the same steps with and without a watch, taking turns in one process.
 
-    python benchmarks/watch.py [--rounds 20] [--seconds 2] [--page]
+    python benchmarks/watch.py [--seconds 40] [--page]
 
-A round trains for so many seconds without a watch and with one, the one and the other first in turn. What is printed is
-the best round of each compared (a busy machine only makes rounds longer), the median over the pairs, and the share that
-the watch measures of itself. Processor time is that of all threads. With `--page` a thread fetches the news as an open
-page does, which is work for this process too.
+One training runs in blocks of some hundredths of a second, every second one of them without the hooks of its watch and
+without logging, so that whatever else the machine does meets both kinds. How often it is looked at is what the watch
+finds for a training that runs by itself. Printed is the mean over pairs of blocks with its standard error, without
+pairs in which a block was interrupted (1.5 times the median), and the share that the watch measures of itself, in all
+its threads and with the beginning, when the training runs by itself. With `--page` a thread fetches the news as an
+open page does.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import threading
 import urllib.request
 from collections.abc import Callable
 from itertools import pairwise
-from time import perf_counter, process_time
+from time import perf_counter
 from typing import Any
 
 from training import training_step
@@ -40,6 +42,7 @@ def mlp(widths: list[int], batch: int) -> tuple[Any, Any, Callable[[], object]]:
 CASES: dict[str, Callable[[], tuple[Any, Any, Callable[[], object]]]] = {
     "MLP 8-32-10, batch 32": lambda: mlp([8, 32, 10], 32),
     "MLP 64-128-64-10, batch 64": lambda: mlp([64, 128, 64, 10], 64),
+    "MLP 256-256-256-10, batch 128": lambda: mlp([256, 256, 256, 10], 128),
     "MLP 784-512-512-10, batch 128": lambda: mlp([784, 512, 512, 10], 128),
     "MLP of 20 layers of 64, batch 64": lambda: mlp([64] * 21, 64),
 }
@@ -63,60 +66,77 @@ class Reader:
         self.stopped = True
 
 
-def steps_in(seconds: float, step: Callable[[], object], seen: Watch | None) -> tuple[float, float]:
-    """Return seconds per step by the clock and of processor time; a loss is logged at every step."""
-    begin, used, n = perf_counter(), process_time(), 0
-    while (now := perf_counter()) - begin < seconds:
-        step()
-        n += 1
-        if seen is not None:
+def block(step: Callable[[], object], n: int, seen: Watch | None) -> float:
+    """Return the seconds that some steps take; a loss is logged at every step."""
+    begin = perf_counter()
+    if seen is None:
+        for _ in range(n):
+            step()
+    else:
+        for _ in range(n):
+            step()
             seen.log(loss=0.5)
-    return (now - begin) / n, (process_time() - used) / n
+    return perf_counter() - begin
 
 
-def compared(name: str, rounds: int, seconds: float, page: bool) -> None:
+def alone(name: str, seconds: float) -> tuple[int, int, float, float]:
+    """Return the steps between looks and between histograms, the watch's own figure, and the seconds per step."""
     model, optimizer, step = CASES[name]()
-    steps_in(seconds, step, None)
-    times: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
-    shares = []
-    for k in range(rounds):
-        took = {}
-        for watched in (False, True) if k % 2 else (True, False):
-            if not watched:
-                took[watched] = steps_in(seconds, step, None)
-                continue
-            with watch(model, optimizer) as seen:
-                reader = Reader(seen.url) if page else None
-                # The first looks allocate, and the pace is found.
-                steps_in(0.3, step, seen)
-                took[watched] = steps_in(seconds, step, seen)
-                shares.append(seen.cost)
-                if reader is not None:
-                    reader.stop()
-        for watched, figures in times.items():
-            figures.append(took[watched])
-    pairs = [100 * a[0] / b[0] - 100 for a, b in zip(times[True], times[False])]
-    # What the median of other rounds would be: its standard error, from the quartiles.
-    low, middle, high = statistics.quantiles(pairs, n=4)
-    error = 1.25 * (high - low) / 1.35 / len(pairs) ** 0.5
-    best = [100 * min(t[i] for t in times[True]) / min(t[i] for t in times[False]) - 100 for i in (0, 1)]
-    alone = 1e3 * min(t[0] for t in times[False])
+    with watch(model, optimizer) as seen:
+        begin, n = perf_counter(), 0
+        while perf_counter() - begin < seconds:
+            step()
+            seen.log(loss=0.5)
+            n += 1
+        took = perf_counter() - begin
+        drawn = max(1, seen._record.counts.get("histogram", 1))
+        return max(1, n // seen._collector.looks), max(1, n // drawn), seen.cost, took / n
+
+
+def compared(name: str, seconds: float, page: bool) -> None:
+    every, histogram_every, own, each = alone(name, min(10.0, seconds))
+    model, optimizer, step = CASES[name]()
+    # Histograms are taken at steps that are looked at; a block has at least one look.
+    histogram_every = -(-histogram_every // every) * every
+    n = every * (int(0.03 / each / every) + 1)
+    pairs = []
+    with watch(model, optimizer, every=every, histogram_every=histogram_every) as seen:
+        reader = Reader(seen.url) if page else None
+        block(step, n, seen)
+        begin = perf_counter()
+        while perf_counter() - begin < seconds:
+            took = {}
+            for watched in (True, False) if len(pairs) % 2 else (False, True):
+                hooks = optimizer._pre.copy(), optimizer._post.copy()
+                if not watched:
+                    optimizer._pre.clear()
+                    optimizer._post.clear()
+                took[watched] = block(step, n, seen if watched else None)
+                if not watched:
+                    optimizer._pre.update(hooks[0])
+                    optimizer._post.update(hooks[1])
+            pairs.append((took[False], took[True]))
+        if reader is not None:
+            reader.stop()
+    limits = [1.5 * statistics.median(times) for times in zip(*pairs)]
+    kept = [100 * b / a - 100 for a, b in pairs if a < limits[0] and b < limits[1]]
+    error = statistics.stdev(kept) / len(kept) ** 0.5
+    mean, median = statistics.mean(kept), 1e3 * statistics.median(a for a, _ in pairs) / n
     print(
-        f"{name:33} {alone:7.3f} ms/step  best by the clock {best[0]:+.2f} %, of processor time {best[1]:+.2f} %  "
-        f"median of pairs {middle:+.2f} ± {error:.2f} %  own figure {100 * statistics.median(shares):.2f} %",
+        f"{name:33} {median:7.3f} ms/step, looks every {every}, histograms every {histogram_every} steps: "
+        f"{mean:+.2f} ± {error:.2f} % ({len(kept)} of {len(pairs)} pairs), own figure {100 * own:.2f} %",
         flush=True,
     )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rounds", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--seconds", type=float, default=40.0)
     parser.add_argument("--page", action="store_true")
     parser.add_argument("--case", choices=CASES)
     chosen = parser.parse_args()
     for name in [chosen.case] if chosen.case else CASES:
-        compared(name, chosen.rounds, chosen.seconds, chosen.page)
+        compared(name, chosen.seconds, chosen.page)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
@@ -46,7 +47,7 @@ class Server(socketserver.ThreadingTCPServer):
     def __init__(self, record: Record, port: int, spent: Callable[[float], None]) -> None:
         self.record, self.spent = record, spent
         self.token = secrets.token_urlsafe(24)
-        self.asked, self.told_of_end = 0.0, False
+        self.asked, self.told_of_end, self._stopping = 0.0, False, False
         self._open: set[socket.socket] = set()
         self._guard = threading.Lock()
         try:
@@ -60,13 +61,13 @@ class Server(socketserver.ThreadingTCPServer):
         self.url = f"http://127.0.0.1:{self.port}/{self.token}/"
         self._workers: set[threading.Thread] = set()
         name = "sapwood-watch-server"
-        self._thread = threading.Thread(target=self.serve_forever, args=(0.1,), name=name, daemon=True)
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
         self._thread.start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Answer in a thread of its own, which `close` waits for."""
         with self._guard:
-            full = len(self._open) >= CONNECTIONS
+            full = self._stopping or len(self._open) >= CONNECTIONS
             if not full:
                 self._open.add(request)
         if full:
@@ -76,9 +77,16 @@ class Server(socketserver.ThreadingTCPServer):
             target=self.process_request_thread, args=(request, client_address), name="sapwood-watch-answer", daemon=True
         )
         with self._guard:
-            self._workers = {w for w in self._workers if w.is_alive()} | {worker}
-            # Inside, so that nobody finds it before it runs.
-            worker.start()
+            self._workers = {w for w in self._workers if w.is_alive()}
+            try:
+                # Inside, so that nobody finds it before it runs.
+                worker.start()
+                self._workers.add(worker)
+                return
+            except RuntimeError:
+                # Python 3.12 and later start no threads when the program ends, but a page may want to hear of that.
+                pass
+        self.process_request_thread(request, client_address)
 
     def shutdown_request(self, request: Any) -> None:
         with self._guard:
@@ -92,6 +100,18 @@ class Server(socketserver.ThreadingTCPServer):
         with self._guard:
             return {self._thread, *self._workers}
 
+    def _serve(self) -> None:
+        """Take connections until told to stop; between them this thread sleeps and disturbs nobody."""
+        while not self._stopping:
+            self.handle_request()
+
+    def _stop(self) -> None:
+        """End the serving thread, which notices at the next connection."""
+        self._stopping = True
+        while self._thread.is_alive():
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.port), timeout=1.0):
+                self._thread.join(0.1)
+
     def close(self) -> None:
         """Let pages that are open hear of the end, then free the port and wait for the threads."""
         if threading.current_thread() not in self.own_threads():
@@ -99,16 +119,14 @@ class Server(socketserver.ThreadingTCPServer):
                 self.record.changed.wait_for(
                     lambda: self.told_of_end or monotonic() - self.asked > PRESENT, timeout=1.0
                 )
-            self.shutdown()
+            self._stop()
         self.server_close()
         with self._guard:
             connections = list(self._open)
         for connection in connections:
             # Wakes a thread that waits for a request that never comes.
-            try:
+            with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RD)
-            except OSError:
-                continue
         for thread in self.own_threads() - {threading.current_thread()}:
             thread.join(2.0)
 
