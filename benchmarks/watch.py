@@ -26,7 +26,7 @@ from training import training_step
 
 import sapwood
 from sapwood import nn
-from sapwood.viz.watch import Watch, watch
+from sapwood.viz import Watch, watch
 
 
 def mlp(widths: list[int], batch: int) -> tuple[Any, Any, Callable[[], object]]:

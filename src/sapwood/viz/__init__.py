@@ -1,8 +1,9 @@
-"""Pictures of computation graphs: text trees, DOT, SVG and an explorer page, without any system program."""
+"""Pictures of computation graphs and of training: text trees, DOT, SVG, an explorer page and a live view, offline."""
 
 from sapwood.viz.build import draw
 from sapwood.viz.diff import Difference, diff
 from sapwood.viz.digraph import make_dot
+from sapwood.viz.live import Watch, watch
 from sapwood.viz.model import Drawing, Item, Link
 from sapwood.viz.show import save, show
 from sapwood.viz.snapshot import Snapshot, snapshot
@@ -16,6 +17,7 @@ __all__ = [
     "Link",
     "Snapshot",
     "Summary",
+    "Watch",
     "diff",
     "draw",
     "graph_text",
@@ -24,4 +26,5 @@ __all__ = [
     "show",
     "snapshot",
     "summary",
+    "watch",
 ]

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sapwood
-from sapwood.viz.watch.curve import BINS, Curve, Ridge
-from sapwood.viz.watch.norms import DRAWN, drawn, norm, odd
-from sapwood.viz.watch.pace import Pace
-from sapwood.viz.watch.record import METRICS, Record, told
+from sapwood.viz.live.curve import BINS, Curve, Ridge
+from sapwood.viz.live.norms import DRAWN, drawn, norm, odd
+from sapwood.viz.live.pace import Pace
+from sapwood.viz.live.record import METRICS, Record, told
 
 
 @settings(deadline=None, max_examples=60)

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.tensor import Tensor
-from sapwood.viz.watch.collector import Collector
-from sapwood.viz.watch.record import Record
+from sapwood.viz.live.collector import Collector
+from sapwood.viz.live.record import Record
 
 if TYPE_CHECKING:
-    from sapwood.viz.watch.server import Server
+    from sapwood.viz.live.server import Server
 
 __all__ = ["Progress", "Watch", "watch"]
 
@@ -75,7 +75,7 @@ def watch(
 
     Example:
         >>> import sapwood
-        >>> from sapwood.viz.watch import watch
+        >>> from sapwood.viz import watch
         >>> model = sapwood.nn.Linear(2, 1)
         >>> optimizer = sapwood.optim.SGD(model.parameters(), lr=0.1)
         >>> with watch(model, optimizer, total=3) as seen:
@@ -122,7 +122,7 @@ class Watch:
 
     def __init__(self, model: Any, optimizer: Any, collector: Collector, total: int | None, port: int) -> None:
         # Servers, sockets and mail headers: not for programs that do not watch.
-        from sapwood.viz.watch.server import Server
+        from sapwood.viz.live.server import Server
 
         self._collector = collector
         self._record = Record(type(model).__name__, collector.names, collector.shapes, total)

@@ -11,7 +11,7 @@ import pytest
 
 import sapwood
 from sapwood import nn
-from sapwood.viz.watch import watch
+from sapwood.viz import watch
 
 pytest.importorskip("selenium", reason="selenium is not installed")
 from selenium import webdriver
@@ -298,7 +298,7 @@ def test_an_exception_in_training(training, chromium):
 
 
 def test_it_asks_again_when_the_program_does_not_answer(training, chromium, monkeypatch):
-    from sapwood.viz.watch import server
+    from sapwood.viz.live import server
 
     with watch(training.model, training.optimizer, every=1) as seen:
         chromium.get(seen.url)

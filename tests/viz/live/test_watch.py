@@ -24,7 +24,7 @@ import pytest
 import sapwood
 from sapwood import nn
 from sapwood.errors import ArgumentError, ValueRangeError
-from sapwood.viz.watch import watch
+from sapwood.viz import watch
 
 x = sapwood.arange(12.0).reshape(4, 3) / 12
 y = sapwood.tensor([0, 1, 0, 1])
@@ -465,8 +465,7 @@ def own_threads():
 
 
 def alive():
-    # `sapwood.viz.watch` may be the function; the module is found by its name.
-    return list(sys.modules["sapwood.viz.watch.watching"]._alive)
+    return list(sys.modules["sapwood.viz.live.watching"]._alive)
 
 
 def test_close_leaves_nothing():
@@ -562,7 +561,7 @@ def test_it_lives_without_a_name():
 PROGRAM = """
 import sapwood, sys
 from sapwood import nn
-from sapwood.viz.watch import watch
+from sapwood.viz import watch
 model = nn.Linear(2, 1)
 optimizer = sapwood.optim.SGD(model.parameters(), lr=0.1)
 seen = watch(model, optimizer)
@@ -630,7 +629,7 @@ def test_a_forked_child_neither_serves_nor_hangs():
 
 
 def test_importing_it_loads_no_server():
-    code = "import sys, sapwood.viz.watch; print([m for m in ('http.server', 'socketserver') if m in sys.modules])"
+    code = "import sys, sapwood.viz.live; print([m for m in ('http.server', 'socketserver') if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
 
 

@@ -1,5 +1,5 @@
 """Training in the browser while it runs: curves, norms, update ratios, histograms, and the first NaN by name."""
 
-from sapwood.viz.watch.watching import Progress, Watch, watch
+from sapwood.viz.live.watching import Progress, Watch, watch
 
 __all__ = ["Progress", "Watch", "watch"]

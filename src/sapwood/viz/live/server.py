@@ -16,8 +16,8 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from sapwood.errors import ValueRangeError
-from sapwood.viz.watch.page import page
-from sapwood.viz.watch.record import Record
+from sapwood.viz.live.page import page
+from sapwood.viz.live.record import Record
 
 __all__ = ["Server"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.viz.watch.norms import drawn, norm, odd
-from sapwood.viz.watch.pace import Pace
+from sapwood.viz.live.norms import drawn, norm, odd
+from sapwood.viz.live.pace import Pace
 
 __all__ = ["Collector"]
 

@@ -8,7 +8,7 @@ from collections import deque
 from time import monotonic, thread_time
 from typing import Any
 
-from sapwood.viz.watch.curve import Curve, Ridge, sound
+from sapwood.viz.live.curve import Curve, Ridge, sound
 
 __all__ = ["Record"]
 
