@@ -151,7 +151,11 @@ def _back(f: Function, kind: Kind) -> None:
                 inner = v["g"] * v["w"] if kind.weighted else v["g"]
                 roots, outs, needed = [], [], "xg" + "w" * (kind.weighted and kind.input) + "ab" * kind.sums
                 if kind.input:
-                    found = loops.run(at("xgw" if kind.weighted else "xg"), sums=[inner, inner * unit], ahead=f.at(g, f.add(skip, line)))
+                    found = loops.run(
+                        at("xgw" if kind.weighted else "xg"),
+                        sums=[inner, inner * unit],
+                        ahead=f.at(g, f.add(skip, line)),
+                    )
                     middle, slope = (loops.number(n, over(s)) for n, s in zip(("middle", "slope"), found))
                     roots.append(rstd * (inner - middle - unit * slope))
                     outs.append(f.at(into, skip))

@@ -167,7 +167,9 @@ def _words(shape: tuple[int, ...], ignore: int, mean: bool, spread: bool, rows: 
     if rows:
         cost += shape[0] * shape[1] * inner // WRITTEN
         # A unit is so many rows that sharing them out costs little beside them.
-        return _WORDS.pack(shape[0], max(1, GRAIN // max(1, shape[1] * inner)), cost, *shape[:2], inner, ignore, mean, spread)
+        return _WORDS.pack(
+            shape[0], max(1, GRAIN // max(1, shape[1] * inner)), cost, *shape[:2], inner, ignore, mean, spread
+        )
     return _WORDS.pack(1, 1, cost, *shape[:2], inner, ignore, mean, spread)
 
 
