@@ -13,13 +13,16 @@ import numpy as np
 from sapwood.errors import ArgumentError, ExportError, MissingError
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
-from sapwood.ops.declare import REQUIRED
+from sapwood.serialization.archive import atomic_file
 
 __all__ = ["BUILDERS", "Exporter", "builds", "export", "in_words"]
 
 Builder = Callable[["Exporter", Call], Any]
 BUILDERS: dict[str, Builder] = {}
 """What writes an op's call: called with the exporter and the call, it returns the names of the results."""
+
+MOST = 2**31 - 2**20
+"""Bytes that ONNX keeps in one file."""
 
 TYPES = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
@@ -402,17 +405,13 @@ def _compare(
 
 def _write(onnx: Any, model: Any, path: Path) -> None:
     """Write a model, whole or not at all; weights beyond ONNX's 2 GB go into a file beside it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        if model.ByteSize() >= 2**31 - 2**20:
-            onnx.save(model, name, save_as_external_data=True, location=f"{path.name}.data")
-        else:
-            onnx.save(model, name)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-assert REQUIRED is not None
+    if model.ByteSize() < MOST:
+        with atomic_file(os.fspath(path)) as file:
+            file.write(model.SerializeToString())
+        return
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        beside = f"{path.name}.data"
+        onnx.save(model, os.path.join(folder, path.name), save_as_external_data=True, location=beside)
+        # The weights first: a model without them could not be read.
+        for name in (beside, path.name):
+            os.replace(os.path.join(folder, name), path.parent / name)
