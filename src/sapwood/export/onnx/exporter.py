@@ -67,6 +67,8 @@ class Exporter:
         self.doc = ""
         self.dynamic: dict[int, dict[str, Any]] = {}
         """By the identity of a call: attributes that came out otherwise for an example of other sizes."""
+        self.sizes: dict[str, list[Any]] = {}
+        """Shapes of values that have dynamic sizes, by name."""
         self._count = 0
 
     # What builders use.
@@ -103,6 +105,10 @@ class Exporter:
         name = self.name(CONSTANT.rstrip("_"))
         self.initializers[name] = a
         return name
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array as an attribute holds it."""
+        return self.onnx.numpy_helper.from_array(np.asarray(array))
 
     def ints(self, *values: int) -> str:
         """Return the name of a constant of int64."""
@@ -267,7 +273,17 @@ def export(
         >>> [n.op_type for n in model.graph.node]
         ['Gemm']
     """
-    from sapwood.export.onnx import elements, layers, maths, places, reductions, shapes  # noqa: F401 - they fill the table
+    from sapwood.export.onnx import (  # noqa: F401 - they fill the table
+        elements,
+        images,
+        layers,
+        maths,
+        places,
+        positions,
+        ranks,
+        reductions,
+        shapes,
+    )
 
     onnx = _onnx()
     given = args if isinstance(args, tuple) else (args,)
@@ -279,9 +295,8 @@ def export(
         raise ExportError("export: one tensor is returned twice; ONNX names each output once")
     x = Exporter(opset_version)
     axes = axes_of(graph, input_names, dynamic_axes)
-    sizes: dict[str, list[Any]] = {}
     if axes:
-        sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
+        x.sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
     for i, value in enumerate(graph.inputs):
         x.known[value.name] = input_names[i] if input_names else value.name
     for value in (*graph.parameters, *graph.buffers, *graph.constants):
@@ -307,19 +322,22 @@ def export(
             wanted = wanted if wanted != here else f"{wanted}_out"
             x.doc = ""
             x.nodes.append(onnx.helper.make_node("Identity", [here], [wanted]))
-        outputs.append(_info(onnx, wanted, value, sizes.get(value.name)))
-    inputs = [_info(onnx, x.known[v.name], v, sizes.get(v.name)) for v in graph.inputs]
+        outputs.append(_info(onnx, wanted, value, x.sizes.get(value.name)))
+    inputs = [_info(onnx, x.known[v.name], v, x.sizes.get(v.name)) for v in graph.inputs]
     _drop_unused(x, [o.name for o in outputs])
     ends = {o.name for o in outputs}
     produced = {n for node in x.nodes for n in node.output} - ends
     infos = {
-        v.name: _info(onnx, v.name, v, sizes.get(v.name)) for c in graph.calls for v in c.results if v.name in produced
+        v.name: _info(onnx, v.name, v, x.sizes.get(v.name))
+        for c in graph.calls
+        for v in c.results
+        if v.name in produced
     }
     opsets, extra = [onnx.helper.make_opsetid("", opset_version)], {}
     if functions:
         constants = {n: a for n, a in x.initializers.items() if n.startswith(CONSTANT)}
         typed = {x.known[v.name]: v for v in graph.values() if v.name in x.known and not v.dtype.is_complex}
-        every = {n: _info(onnx, n, v, sizes.get(v.name)) for n, v in typed.items()}
+        every = {n: _info(onnx, n, v, x.sizes.get(v.name)) for n, v in typed.items()}
         symbols = frozenset(word for named in axes.values() for word in named.values())
         folder = Folder(onnx, opset_version, scopes, constants, every, symbols)
         x.nodes = folder.fold(x.nodes, sorted(ends))
