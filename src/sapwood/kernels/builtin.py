@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ import numpy as np
 from ..errors import ArgumentError, MissingError
 from . import broadcast, emit, engine, front, layout, memory, nest, plan, threads
 from .layout import ENV, TABLE
+from .scalar import Scalar
 from .writer import Module
 
 FASTCALL_KEYWORDS = 0x0080 | 0x0002
@@ -200,32 +202,35 @@ def pointwise(
     numbers = [n for n, v in attrs.items() if type(v) in (float, int)]
     if any(n not in numbers for n in list(attrs)[: len(numbers)]):
         raise ArgumentError(f"pointwise: the numbers of {name} must come before its other attributes, got {attrs}")
-    module = Module()
-    loops: dict[tuple[str, int], str] = {}
-    outs, cost = {}, 0
+    traced: dict[str, tuple[Scalar, ...]] = {}
     for dtype in ("f32", "f64"):
-        roots = emit.trace(body, dtype, arity, len(numbers))
+        roots = traced[dtype] = emit.trace(body, dtype, arity, len(numbers))
         if len(roots) != 1 or roots[0].dtype not in (dtype, "i1"):
             raise ArgumentError(f"pointwise: {name} must return one {dtype} or i1, got {[r.dtype for r in roots]}")
-        outs[dtype] = roots[0].dtype
-        picoseconds = emit.work(roots)
-        cost = max(cost, 80 * (arity + 1) + picoseconds) if dtype == "f32" else cost
-        masks = [0]
-        if arity == 2 and picoseconds <= emit.LIGHT:
-            # A pass through a buffer would be felt, so one-element operands get loops of their own.
-            masks = [0, 1, 2]
+    picoseconds = emit.work(traced["f32"])
+    # A pass through a buffer would be felt, so one-element operands get loops of their own.
+    masks = (0, 1, 2) if arity == 2 and picoseconds <= emit.LIGHT else (0,)
+    own: list[Any] = []
+    tables = {dtype: (ctypes.c_int64 * (1 << arity))() for dtype in traced}
+
+    def late(*args: Any, **kwargs: Any) -> Any:
+        """Compile the loops of one type at its first use: hardly a program uses both."""
+        dtype = "f64" if args[0].dtype == np.float64 else "f32"
+        loops = Module()
         for mask in masks:
-            loops[dtype, mask] = f"{dtype}_{mask}"
-            emit.pointwise_loop(module, loops[dtype, mask], roots, dtype, arity, len(numbers), mask)
-    found = engine.load(module.text(), list(loops.values()))
+            emit.pointwise_loop(loops, f"loop{mask}", traced[dtype], dtype, arity, len(numbers), mask)
+        found = engine.load(loops.text(), [f"loop{mask}" for mask in masks])
+        # Another thread takes the first one for a sign that all are there.
+        for mask in reversed(masks):
+            tables[dtype][mask] = found[f"loop{mask}"]
+        return own[0]()(*args, **kwargs)
+
     values: dict[str, int] = {}
-    tables = []
     for dtype, bits in (("f32", "32"), ("f64", "64")):
-        addresses = [found[loops[dtype, m]] if (dtype, m) in loops else 0 for m in range(1 << arity)]
-        tables.append((ctypes.c_int64 * len(addresses))(*addresses))
-        values[f"loops{bits}"] = ctypes.addressof(tables[-1])
-        values[f"out_item{bits}"] = emit.SIZES[outs[dtype]]
-        values[f"out_descr{bits}"] = env[ENV["bool" if outs[dtype] == "i1" else dtype] // 8]
+        result = traced[dtype][0].dtype
+        values[f"loops{bits}"] = ctypes.addressof(tables[dtype])
+        values[f"out_item{bits}"] = emit.SIZES[result]
+        values[f"out_descr{bits}"] = env[ENV["bool" if result == "i1" else dtype] // 8]
     words = [sys.intern(n) for n in (*inputs[:arity], *attrs)]
     names = (ctypes.c_int64 * (len(words) + 1))(*map(id, words))
     expected = (ctypes.c_int64 * (len(attrs) + 1))(*[0 if n in numbers else id(v) for n, v in attrs.items()])
@@ -238,13 +243,17 @@ def pointwise(
         "attrs": len(attrs),
         "required": required,
         "least": least,
-        "cost": cost * 1024 // 1000,
+        "cost": (80 * (arity + 1) + picoseconds) * 1024 // 1000,
+        "late": id(late),
         "expected": ctypes.addressof(expected),
         "defaults": ctypes.addressof(defaults),
     }
-    kept = (tables, words, names, expected, defaults, tuple(attrs.values()), fallback)
+    kept = (tables, words, names, expected, defaults, tuple(attrs.values()), fallback, late)
     self = table(8 * len(TABLE), values, TABLE, kept)
-    return make(name, runtime()["front"], self, fallback.__doc__ or "")
+    made = make(name, runtime()["front"], self, fallback.__doc__ or "")
+    # Weakly, so that a builtin dies with its last reference.
+    own.append(weakref.ref(made))
+    return made
 
 
 __all__ = ["Table", "available", "environment", "make", "pointwise", "runtime", "table", "why_not"]

@@ -2,7 +2,8 @@
 
 The front is the C function of every builtin (`METH_FASTCALL | METH_KEYWORDS`); what differs between kernels is read
 from the table in the builtin's `self`. It looks at the arguments inside the array objects, makes the result, runs the
-loop, and calls the fallback with the same arguments wherever something is unusual.
+loop, and calls the fallback with the same arguments wherever something is unusual. Loops are compiled for one type at
+its first use: where there are none yet, the front calls what compiles them.
 """
 
 from __future__ import annotations
@@ -180,7 +181,7 @@ def _into(f: Function) -> None:
 
 def _front(f: Function) -> None:
     """Write the front of kernels with one output."""
-    slow = "slow"
+    slow, late = "slow", "late"
     table = f.at("%self", BYTES_DATA)
     env = f.field("ptr", table, TABLE["env"])
     total = f.cell("i64", "%given")
@@ -214,6 +215,7 @@ def _front(f: Function) -> None:
     f.put("ptr", given, job, JOB["attrs"])
     loops = f.load("ptr", f.at(table, f.choose(double, TABLE["loops64"], TABLE["loops32"])))
     f.put("ptr", loops, job, JOB["loops"])
+    f.leave(f.compare("eq", f.load("ptr", loops), "null", "ptr"), late)
     _attributes(f, table, env, count, arity, given, slow)
     mask, flat = _operands(f, env, first, descr, double, ndarray, arity, job, values, slow)
     f.put("i64", mask, job, JOB["mask"])
@@ -253,9 +255,10 @@ def _front(f: Function) -> None:
         f.call("void", "@launch", f"ptr {env}", f"ptr {job}")
     f.ret("ptr", result.get())
 
-    f.start(slow)
-    fallback, call = f.field("ptr", table, TABLE["fallback"]), f.field("ptr", env, ENV["vectorcall"])
-    f.ret("ptr", f.call("ptr", call, f"ptr {fallback}", "ptr %args", "i64 %given", "ptr %names"))
+    for label, instead in ((slow, "fallback"), (late, "late")):
+        f.start(label)
+        called, call = f.field("ptr", table, TABLE[instead]), f.field("ptr", env, ENV["vectorcall"])
+        f.ret("ptr", f.call("ptr", call, f"ptr {called}", "ptr %args", "i64 %given", "ptr %names"))
 
 
 def _attributes(f: Function, table: Value, env: Value, count: Value, arity: Value, given: Value, slow: str) -> None:

@@ -52,7 +52,7 @@ ENV = fields(
 TABLE = fields(
     "env", "fallback", "names", "arity", "attrs", "required", "cost",
     "out_descr32", "out_descr64", "out_item32", "out_item64",
-    "loops32", "loops64", "expected", "defaults", "least",
+    "loops32", "loops64", "expected", "defaults", "least", "late",
 )  # fmt: skip
 """What a front needs to know about its kernel; lies in the bytes object that is the builtin's `self`."""
 
