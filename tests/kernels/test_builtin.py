@@ -402,3 +402,34 @@ def test_builtins_die_with_their_last_reference():
     assert native.__name__ == "short"
     del native
     assert definition() is None
+
+
+def test_a_type_is_compiled_at_its_first_use():
+    from sapwood.kernels import engine
+
+    def made():
+        return sum(engine.counts())
+
+    native = builtin.pointwise("late", lambda x, y: x * y + x, 2, refuse, inputs=("input", "other"))
+    before = made()
+    assert native(input=np.ones(3), other=np.ones(3)).tolist() == [2, 2, 2]
+    assert made() == before + 1
+    out = np.zeros(2, np.float32)
+    assert native(np.ones(2, np.float32), 3.0, out) is out
+    assert out.tolist() == [4, 4]
+    assert made() == before + 2
+    assert native(np.ones((2, 2)), np.ones(2)).tolist() == [[2, 2], [2, 2]]
+    assert made() == before + 2
+
+
+def test_threads_may_meet_at_the_first_use():
+    for _ in range(5):
+        native = builtin.pointwise("met", lambda x, y: x * y - y, 2, refuse)
+        found = []
+        x = np.full(300, 3.0)
+        met = [threading.Thread(target=lambda n=native: found.append(n(x, x).sum())) for _ in range(4)]
+        for t in met:
+            t.start()
+        for t in met:
+            t.join()
+        assert found == [1800.0] * 4

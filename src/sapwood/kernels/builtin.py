@@ -215,7 +215,8 @@ def pointwise(
 
     def late(*args: Any, **kwargs: Any) -> Any:
         """Compile the loops of one type at its first use: hardly a program uses both."""
-        dtype = "f64" if args[0].dtype == np.float64 else "f32"
+        first = args[0] if args else next(iter(kwargs.values()))
+        dtype = "f64" if first.dtype == np.float64 else "f32"
         loops = Module()
         for mask in masks:
             emit.pointwise_loop(loops, f"loop{mask}", traced[dtype], dtype, arity, len(numbers), mask)

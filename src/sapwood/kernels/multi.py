@@ -18,8 +18,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
+
+import numpy as np
 
 from ..errors import ArgumentError
 from . import builtin, emit, engine
@@ -41,6 +44,7 @@ from .layout import (
     fields,
 )
 from .rows import JOB
+from .scalar import Scalar
 from .writer import Function, Module, Value
 
 CHUNK = 8192
@@ -48,7 +52,7 @@ CHUNK = 8192
 MAX_ARRAYS = 8
 MAX_COEFFICIENTS = 12
 
-UPDATE = fields("env", "arrays", "coefficients", "writes", "loops32", "loops64", "cost")
+UPDATE = fields("env", "arrays", "coefficients", "writes", "loops32", "loops64", "cost", "late")
 ENTRY = 8 * (2 + MAX_ARRAYS)
 """Bytes of a table entry: number of elements, first unit, addresses."""
 
@@ -217,6 +221,11 @@ def _update(f: Function) -> None:
     descr = f.field("ptr", first, DESCR)
     double = f.compare("eq", descr, f.field("ptr", env, ENV["f64"]), "ptr")
     f.leave(f.no(f.either(double, f.compare("eq", descr, f.field("ptr", env, ENV["f32"]), "ptr"))), no)
+    place = f.load("ptr", f.at(table, f.choose(double, UPDATE["loops64"], UPDATE["loops32"])))
+    loop = f.load("ptr", place)
+    with f.when(f.compare("eq", loop, "null", "ptr")):
+        late, call = f.field("ptr", table, UPDATE["late"]), f.field("ptr", env, ENV["vectorcall"])
+        f.ret("ptr", f.call("ptr", call, f"ptr {late}", "ptr %args", "i64 %given", "ptr null"))
     memory = f.call("ptr", f.field("ptr", env, ENV["malloc"]), f"i64 {f.mul(count.get(), ENTRY)}")
     f.leave(f.compare("eq", memory, "null", "ptr"), no)
     units, total = f.cell("i64", 0), f.cell("i64", 0)
@@ -232,7 +241,6 @@ def _update(f: Function) -> None:
         units.set(f.add(units.get(), f.v(f"lshr i64 {f.add(n, CHUNK - 1)}, {CHUNK.bit_length() - 1}")))
         total.set(f.add(total.get(), n))
     job = f.space("i64", len(JOB) + 2)
-    loop = f.load("ptr", f.at(table, f.choose(double, UPDATE["loops64"], UPDATE["loops32"])))
     cost = f.mul(total.get(), f.field("i64", table, UPDATE["cost"]))
     fields_ = {
         "units": ("i64", units.get()),
@@ -288,27 +296,37 @@ def updater(
     if list(writes) != sorted(set(writes)):
         raise ArgumentError(f"updater: {name} must list what it writes in order and once each, got {tuple(writes)}")
     env = builtin.environment()
-    module = Module()
-    cost = 0
+    traced: dict[str, tuple[Scalar, ...]] = {}
     for dtype in ("f32", "f64"):
-        roots = emit.trace(body, dtype, arrays, coefficients)
+        roots = traced[dtype] = emit.trace(body, dtype, arrays, coefficients)
         if len(roots) != len(writes) or any(r.dtype != dtype for r in roots):
             raise ArgumentError(f"updater: {name} must return {len(writes)} values of {dtype}")
+    loops = {dtype: ctypes.c_int64() for dtype in traced}
+    own: list[Any] = []
+
+    def late(*args: Any) -> bool:
+        """Compile the loop of one type at its first use."""
+        dtype = "f64" if args[1][0].dtype == np.float64 else "f32"
+        module = Module()
         sources = [Source(f"%x{k}", dtype) for k in range(arrays)]
-        define_loop(module, dtype, sources, roots, [(f"%a{j}", dtype) for j in range(coefficients)])
-        cost = cost or emit.work(roots) + 80 * (arrays + len(writes))
-    found = engine.load(module.text(), ["f32", "f64"])
+        define_loop(module, "update", sources, traced[dtype], [(f"%a{j}", dtype) for j in range(coefficients)])
+        loops[dtype].value = engine.load(module.text(), ["update"])["update"]
+        return bool(own[0]()(*args))
+
     values = {
         "env": ctypes.addressof(env),
         "arrays": arrays,
         "coefficients": coefficients,
         "writes": sum(1 << w for w in writes),
-        "loops32": found["f32"],
-        "loops64": found["f64"],
-        "cost": cost * 1024 // 1000,
+        "loops32": ctypes.addressof(loops["f32"]),
+        "loops64": ctypes.addressof(loops["f64"]),
+        "cost": (emit.work(traced["f32"]) + 80 * (arrays + len(writes))) * 1024 // 1000,
+        "late": id(late),
     }
-    table = builtin.table(8 * len(UPDATE), values, UPDATE)
+    table = builtin.table(8 * len(UPDATE), values, UPDATE, loops, late)
     made: Callable[..., bool] = builtin.make(name, builtin.runtime()["run_update"], table, "Update arrays in place.")
+    # Weakly, so that a builtin dies with its last reference.
+    own.append(weakref.ref(made))
     return made
 
 
