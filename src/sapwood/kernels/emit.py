@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import engine
-from .scalar import FLOATS, LLVM_TYPES, Scalar, guard, lower, make, type_of, var
+from .scalar import FLOATS, LLVM_TYPES, Scalar, guard, lower, make, parts, type_of, var
 from .writer import Cell, Function, Module, Value
 
 STORED = LLVM_TYPES | {"i1": "i8"}
@@ -45,6 +45,11 @@ def work(roots: Sequence[Scalar]) -> int:
             total += _WEIGHTS.get(node.op, 1) * (60 if node.dtype in ("f64", "i64") else 30)
         stack.extend(node.args[2:] if node.op == "rare" else node.args)
     return total
+
+
+def wide(roots: Sequence[Scalar]) -> bool:
+    """Return whether any part of the expressions takes eight bytes."""
+    return any(node.dtype in ("f64", "i64") for node in parts(roots))
 
 
 def trace(body: Callable[..., Any], dtype: str, operands: int, attrs: int) -> tuple[Scalar, ...]:
@@ -130,6 +135,10 @@ def define_loop(
     lanes = engine.vector_bytes() // (8 if word == "i64" else 4)
     together = lanes * engine.interleave()
     fast = condition is not None
+    rarely = not fast and guard(roots) is not None
+    if rarely and wide(roots):
+        # Vectors that take two registers of the wider type are what translation spends half of its time on.
+        lanes = engine.vector_bytes() // 8
     with module.function("i64" if fast else "void", name, *head, internal=internal, part="vector") as f:
         pointers = [f.field("ptr", "%pointers", 8 * i) for i in range(len(roots) + len(sources))]
         outs, places = pointers[: len(roots)], dict(zip(sources, pointers[len(roots) :]))
@@ -153,7 +162,7 @@ def define_loop(
             vector_loop(f, stop, start, lanes, places, wanted, outs, names, take, word=word, whole=whole, fast=fast)
 
         done: Value = "0"
-        if fast or guard(roots) is None:
+        if not rarely:
             # What is rare and costs much is not worth the code of several vectors.
             done = f.v(f"and i64 %n, {-together}")
             define(done, "0", together, whole=True)

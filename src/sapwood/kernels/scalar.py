@@ -45,6 +45,7 @@ __all__ = [
     "lshr",
     "maximum",
     "minimum",
+    "parts",
     "rare",
     "rint",
     "select",
@@ -387,7 +388,7 @@ def convert(x: Scalar, dtype: str) -> Scalar:
 def guard(roots: Sequence[Scalar]) -> Scalar | None:
     """Return whether any `rare` condition among the roots' parts holds, or None if there is none."""
     found: Scalar | None = None
-    for node in _order(roots, fast=True):
+    for node in parts(roots, fast=True):
         if node.op == "rare":
             found = node.args[0] if found is None else found | node.args[0]
     return found
@@ -416,7 +417,7 @@ def lower(
     """
     known: dict[Scalar, str] = {}
     lines: list[str] = []
-    for node in _order(roots, fast=fast):
+    for node in parts(roots, fast=fast):
         if node.op == "var":
             known[node] = str(node.value) if names is None else names[str(node.value)]
         elif node.value is not None:
@@ -434,7 +435,7 @@ def type_of(dtype: str, lanes: int) -> str:
     return f"<{lanes} x {LLVM_TYPES[dtype]}>" if lanes else LLVM_TYPES[dtype]
 
 
-def _order(roots: Iterable[Scalar], *, fast: bool) -> list[Scalar]:
+def parts(roots: Iterable[Scalar], *, fast: bool = False) -> list[Scalar]:
     """Return every part of the roots, operands before their users; with `fast`, without the first choice of a `rare`.
 
     Its condition stays only in as far as `guard` needs it: as a part of a root.
