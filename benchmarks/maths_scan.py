@@ -142,7 +142,8 @@ def main() -> None:
         double, _ = measure_error(name, "f64", 1, 1000)
         row = f"| {name} | {worst:.3f} | {where!r} | {double:.2f} |"
         # Read again: another run may have written meanwhile.
-        PAGE.write_text(HEAD + "".join(f"{text}\n" for n, text in {**dict.fromkeys(UNARY, ""), **rows(), name: row}.items() if text))
+        known = rows() | {name: row}
+        PAGE.write_text(HEAD + "".join(f"{known[n]}\n" for n in UNARY if n in known))
         print(f"{row}  {time.perf_counter() - begun:.0f} s", flush=True)
 
 

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -423,13 +424,9 @@ def test_a_type_is_compiled_at_its_first_use():
 
 
 def test_threads_may_meet_at_the_first_use():
+    x = np.full(300, 3.0)
     for _ in range(5):
         native = builtin.pointwise("met", lambda x, y: x * y - y, 2, refuse)
-        found = []
-        x = np.full(300, 3.0)
-        met = [threading.Thread(target=lambda n=native: found.append(n(x, x).sum())) for _ in range(4)]
-        for t in met:
-            t.start()
-        for t in met:
-            t.join()
+        with ThreadPoolExecutor(4) as pool:
+            found = [r.result().sum() for r in [pool.submit(native, x, x) for _ in range(4)]]
         assert found == [1800.0] * 4

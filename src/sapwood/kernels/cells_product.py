@@ -35,9 +35,10 @@ def define(module: Module, dtype: str) -> None:
     given = ("ptr %c", "i64 %c.row", "ptr %begin", "i64 %begin.row", "ptr %a", "i64 %a.row", "ptr %b", "i64 %depth")
     for kind in ("", "_t"):
         for rows in _rows():
-            with module.function("void", f"tile{rows}{kind}_{dtype}", *given, apart=True) as f:
+            with module.function("void", f"tile{rows}{kind}_{dtype}", *given, apart=True, part="vector") as f:
                 _tile(f, dtype, rows, kind)
-        with module.function("void", f"product{kind}_{dtype}", *given, "i64 %columns", "i64 %rows", apart=True) as f:
+        with module.function("void", f"product{kind}_{dtype}", *given, "i64 %columns", "i64 %rows",
+                             apart=True, part="vector") as f:  # fmt: skip
             _product(f, dtype, kind)
     head = ("ptr %b", "ptr %w", "i64 %step", "i64 %across", "i64 %depth", "i64 %columns")
     with module.function("void", f"pack_{dtype}", *head, apart=True) as f:

@@ -25,7 +25,9 @@ class Kernels:
         self.register = register
         self.heights = products.row_heights(registers)
         kind = tiles.Kind(dtype, self.register)
-        module = Module()
+        # Inner loops are written with vectors; searching the others for some took four times as long as the rest of a
+        # compilation and made nothing faster.
+        module = Module("vector")
         workspace.define(module)
         tiles.define(module, kind)
         products.define(module, kind, registers)

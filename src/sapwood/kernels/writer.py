@@ -33,15 +33,20 @@ class _Definition(NamedTuple):
 
 
 class Module:
-    """Functions that are compiled together, in up to three parts: see `engine.load`."""
+    """Functions that are compiled together, in up to three parts: see `engine.load`.
 
-    def __init__(self) -> None:
+    Args:
+        part: the one of functions that name none.
+    """
+
+    def __init__(self, part: str = "plain") -> None:
+        self._part = part
         self._functions: list[_Definition] = []
         self._metadata: list[str] = []
 
     @contextmanager
     def function(
-        self, returns: str, name: str, *params: str, internal: bool = False, apart: bool = False, part: str = "plain"
+        self, returns: str, name: str, *params: str, internal: bool = False, apart: bool = False, part: str = ""
     ) -> Iterator[Function]:
         """Define a function; the block writes its body and must end in `ret`, or return void.
 
@@ -49,7 +54,7 @@ class Module:
             internal: only this module calls it.
             apart: only this module calls it, and it stays a function of its own.
             part: how it is compiled: "vector" has loops over vectors already, "control" no loop that matters, "plain"
-                leaves that to `engine.load`.
+                leaves that to `engine.load`; the module's own unless given.
         """
         f = Function(self)
         yield f
@@ -57,7 +62,7 @@ class Module:
             f.ret()
         head = f"{returns} @{name}({', '.join(params)})"
         body = "\n".join([f" #{int(apart)} {{\nentry:", *f.cells, *f.lines, "}"])
-        self._functions.append(_Definition(part, internal or apart, head, body))
+        self._functions.append(_Definition(part or self._part, internal or apart, head, body))
 
     def metadata(self, text: str) -> str:
         """Add a metadata node and return its name."""
