@@ -67,7 +67,7 @@ def fold_repeats(drawing: Drawing) -> Drawing:
     alone uses, once or twice."""
     into, out = degrees(drawing)
     steps = [k for k in range(len(drawing.items)) if into[k]]
-    titles = [(drawing.items[k].kind, drawing.items[k].title, into[k]) for k in steps]
+    titles = [(drawing.items[k].kind, drawing.items[k].title) for k in steps]
     runs = repetitions(titles)
     members: dict[Any, list[int]] = {}
     of: dict[int, int] = {}
@@ -90,7 +90,7 @@ def fold_repeats(drawing: Drawing) -> Drawing:
     def box(number: Any, inside: list[int]) -> Item:
         start, stop, period = runs[number]
         names = [drawing.items[k].title for k in steps[start : start + period]]
-        shown = ", ".join(names[:4]) + (f", … {len(names) - 4} more" if len(names) > 4 else "")
+        shown = ", ".join(names[:6]) + (f", … {len(names) - 6} more" if len(names) > 6 else "")
         times = (stop - start) // period
         leaves = len(inside) - (stop - start)
         lines = (shown, *([counted(leaves, "variable") + " inside"] if leaves else []))
@@ -176,12 +176,18 @@ def contracted(drawing: Drawing, members: dict[Any, list[int]], box: Callable[[A
 
 
 def merged(source: int, target: int, links: list[Link]) -> Link:
-    """Return several links between the same two items as one."""
-    labels = dict.fromkeys(link.label for link in links)
-    dtypes = dict.fromkeys(link.dtype for link in links)
+    """Return several links between the same two items as one, and with their number."""
+    labels: dict[str, None] = {}
+    count = 0
+    for link in links:
+        label, _, times = link.label.rpartition("×")
+        several = times.replace(",", "").isdigit()
+        count += int(times.replace(",", "")) if several else 1
+        labels[label.strip() if several else link.label] = None
     label = next(iter(labels)) if len(labels) == 1 else ""
-    if len(links) > 1:
-        label = f"{label} ×{len(links):,}".strip()
+    if count > 1:
+        label = f"{label} ×{count:,}".strip()
+    dtypes = dict.fromkeys(link.dtype for link in links)
     return Link(source, target, label, all(k.dashed for k in links), next(iter(dtypes)) if len(dtypes) == 1 else "")
 
 
