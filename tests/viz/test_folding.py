@@ -10,7 +10,7 @@ from standins import Tensor, call, chain
 import sapwood
 from sapwood import nn
 from sapwood.errors import ArgumentError, CaptureError, ValueRangeError
-from sapwood.viz import Drawing, draw
+from sapwood.viz import Drawing, draw, make_dot
 from sapwood.viz.folding import cut, fold_repeats, ordered
 from sapwood.viz.model import Item, Link
 
@@ -141,5 +141,37 @@ def test_a_tensor_without_a_graph_and_a_module_that_fails() -> None:
     assert [(item.kind, item.lines) for item in drawing.items] == [("root", ("value [1., 1.]",))]
     with pytest.raises(CaptureError, match=r"0 \(Linear\)"):
         draw(nn.Sequential(nn.Linear(3, 2)), example=sapwood.ones(1, 4))
-    with pytest.raises(ArgumentError, match="example="):
+    with pytest.raises(ArgumentError, match="a module has a graph only on an input"):
         draw(nn.Linear(2, 2))
+    with pytest.raises(ArgumentError, match="a function has a graph only on an input"):
+        draw(lambda x: x)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "text"),
+    [
+        ({"direction": "up"}, ValueRangeError, "'TB' or 'LR', got 'up'"),
+        ({"depth": -1}, ValueRangeError, "at least 0 levels, got -1"),
+        ({"depth": 1.5}, ArgumentError, "integer or None as depth, got float"),
+        ({"limit": "few"}, ArgumentError, "integer or None as limit, got str"),
+        ({"names": ["w"]}, ArgumentError, "mapping from names to tensors as names, got list"),
+        ({"params": 3}, ArgumentError, "as params, got int"),
+        ({"module": 3}, ArgumentError, "expected a module, got int"),
+    ],
+)
+def test_arguments_of_the_wrong_kind(options: dict[str, Any], kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        draw(chain(2), **options)
+
+
+def test_links_to_nowhere() -> None:
+    with pytest.raises(ValueRangeError, match="between items 0 to 0, got one from 0 to 5"):
+        Drawing([Item("op", "a")], [Link(0, 5)]).svg()
+    with pytest.raises(ValueRangeError, match="from item 0 to itself"):
+        Drawing([Item("op", "a")], [Link(0, 0)]).svg()
+
+
+def test_make_dot_folds_its_picture_and_not_its_text() -> None:
+    graph = make_dot(chain(3000))
+    assert graph.source.count("tooltip=") == 3003
+    assert len(graph._repr_svg_()) < 20_000

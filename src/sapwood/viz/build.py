@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.graph.ir import Graph
 from sapwood.node import Freed
 from sapwood.origin import origin_of
@@ -57,21 +57,24 @@ def draw(
         A drawing that shows itself in a notebook, with `.svg()`, `.dot()`, `.text()` and `.save(path)`.
 
     Raises:
-        ArgumentError: there is nothing to draw a graph of.
+        ArgumentError: there is nothing to draw a graph of, or an argument is of the wrong kind.
+        ValueRangeError: the direction is unknown, the depth negative, or the limit less than 2.
         CaptureError: the module or function fails on the example.
 
     Example:
         >>> drawing = draw(y, names={"w": w, "x": x, "y": y})  # doctest: +SKIP
         >>> drawing.save("graph.svg")  # doctest: +SKIP
     """
+    check(direction, depth, limit, params, names, module)
     if example is not None or isinstance(tensors, Graph):
         from sapwood.viz.from_graph import captured, graph_drawing
 
         graph = tensors if isinstance(tensors, Graph) else captured(tensors, example)
         return graph_drawing(graph, depth=depth, direction=direction, limit=limit)
-    if callable(tensors) and hasattr(tensors, "named_parameters"):
+    if callable(tensors) and not hasattr(tensors, "grad_fn"):
+        what = "a module" if hasattr(tensors, "named_parameters") else "a function"
         raise ArgumentError(
-            "draw: a module has a graph only on an input; pass example=, a tensor or a tuple of arguments"
+            f"draw: {what} has a graph only on an input; pass example=, a tensor or a tuple of arguments"
         )
     roots = roots_of(tensors, "draw")
     builder = Builder(Names.of(names, params, module=module), show_values=show_values, module=module)
@@ -79,6 +82,27 @@ def draw(
     outline = graph_text(roots, params=params, module=module, names=names, show_values=show_values)
     drawing = Drawing(builder.items, builder.links(), direction, outline, builder.modules)
     return within(drawing, limit)
+
+
+def check(direction: Any, depth: Any, limit: Any, params: Any, names: Any, module: Any) -> None:
+    """Raise for arguments of `draw` that are of the wrong kind."""
+    if direction not in ("TB", "LR"):
+        raise ValueRangeError(f"draw: expected direction 'TB' or 'LR', got {direction!r}; use one of these.")
+    for name, value in (("depth", depth), ("limit", limit)):
+        if value is not None and type(value) is not int:
+            raise ArgumentError(f"draw: expected an integer or None as {name}, got {type(value).__name__}.")
+    if depth is not None and depth < 0:
+        raise ValueRangeError(
+            f"draw: expected a depth of at least 0 levels, got {depth}; 0 draws each module as a box."
+        )
+    for name, value in (("params", params), ("names", names)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ArgumentError(
+                f"draw: expected a mapping from names to tensors as {name}, got {type(value).__name__}; "
+                f"write {name}=dict(x=x)."
+            )
+    if module is not None and not hasattr(module, "named_parameters"):
+        raise ArgumentError(f"draw: expected a module, got {type(module).__name__}; pass the model itself.")
 
 
 def variable_item(kind: Kind, name: str, tensor: Any, *, show_values: bool) -> Item:

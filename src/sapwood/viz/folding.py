@@ -180,8 +180,8 @@ def merged(source: int, target: int, links: list[Link]) -> Link:
     labels: dict[str, None] = {}
     count = 0
     for link in links:
-        label, _, times = link.label.rpartition("×")
-        several = times.replace(",", "").isdigit()
+        label, sign, times = link.label.rpartition("×")
+        several = bool(sign) and times.replace(",", "").isdigit()
         count += int(times.replace(",", "")) if several else 1
         labels[label.strip() if several else link.label] = None
     label = next(iter(labels)) if len(labels) == 1 else ""

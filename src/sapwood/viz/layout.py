@@ -56,11 +56,16 @@ def layout(
         last: items without links from them that have the last layer to themselves.
 
     Raises:
-        ValueRangeError: a link leads from an item to itself, or the direction is unknown.
+        ValueRangeError: a link leads from an item to itself or to none, or the direction is unknown.
     """
     if direction not in ("TB", "LR"):
         raise ValueRangeError(f"layout: expected direction 'TB' or 'LR', got {direction!r}; use one of these.")
     for wire in wires:
+        if not (0 <= wire.source < len(sizes) and 0 <= wire.target < len(sizes)):
+            raise ValueRangeError(
+                f"layout: expected links between items 0 to {len(sizes) - 1}, got one from {wire.source} to "
+                f"{wire.target}; give both ends as places in the list of items."
+            )
         if wire.source == wire.target:
             raise ValueRangeError(
                 f"layout: expected links between two items, got one from item {wire.source} to itself; leave it out."
