@@ -102,14 +102,26 @@ def pull_layer(
         pulls = neighbours[v]
         if not pulls:
             wanted.append(x[v])
-            weight.append(0.05)
+            weight.append(YIELD)
             continue
-        total = sum(p for _, p, _ in pulls)
-        weight.append(total * (YIELD if side[v] else 1.0))
-        if straight:
-            wanted.append(median([(x[u] + s, p) for u, p, s in pulls], total))
+        if len(pulls) == 1:  # most have one neighbour: no sums for these
+            u, total, shift = pulls[0]
+            wanted.append(x[u] + shift)
         else:
-            wanted.append(sum((x[u] + s) * p for u, p, s in pulls) / total)
+            total = 0.0
+            for _, p, _ in pulls:
+                total += p
+            if straight:
+                wanted.append(median([(x[u] + shift, p) for u, p, shift in pulls], total))
+            else:
+                moment = 0.0
+                for u, p, shift in pulls:
+                    moment += (x[u] + shift) * p
+                wanted.append(moment / total)
+        weight.append(total * YIELD if side[v] else total)
+    if len(layer) == 1:
+        x[layer[0]] = wanted[0]
+        return
     for v, at in zip(layer, settle(wanted, weight, gaps)):
         x[v] = at
 
@@ -134,6 +146,11 @@ def settle(wanted: Sequence[float], weight: Sequence[float], gaps: Sequence[floa
 
     Reference: Barlow, Bartholomew, Bremner and Brunk, Statistical inference under order restrictions, 1972.
     """
+    for k, gap in enumerate(gaps):
+        if wanted[k + 1] - wanted[k] < gap:
+            break
+    else:
+        return list(wanted)
     blocks: list[tuple[float, float, int]] = []  # mean, weight, length
     offset = 0.0
     offsets = []
