@@ -176,6 +176,16 @@ class Exporter:
             else:
                 self.known[value.name] = name
 
+    def free(self, old: str, new: str) -> bool:
+        """Tell whether a result may be called otherwise: a node makes it, and nothing has the new name."""
+        made = {n for node in self.nodes for n in node.output}
+        return old in made and new not in made and new not in self.initializers and new not in self.known.values()
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a result otherwise, everywhere."""
+        self._rename(0, old, new)
+        self.known = {k: new if v == old else v for k, v in self.known.items()}
+
     def _rename(self, first: int, old: str, new: str) -> None:
         for node in self.nodes[first:]:
             for names in (node.input, node.output):
@@ -331,6 +341,9 @@ def export(
         if value.name not in x.known:
             raise ExportError(f"export: the output {value.name} is a result of {in_words(value.call)} that ONNX lacks")
         here = x.known[value.name]
+        if here != wanted and value.role == "result" and x.free(here, wanted):
+            x.rename(here, wanted)
+            here = wanted
         if here != wanted or value.role != "result":
             wanted = wanted if wanted != here else f"{wanted}_out"
             x.doc = ""
