@@ -218,6 +218,8 @@ class Builder:
 
     def scope(self, node: Any) -> tuple[str, ...]:
         """Return the path of the submodule that made a node: as noted at the call, or that of the leaves it takes."""
+        if self.module is None:
+            return ()
         noted = (getattr(node, "extra", None) or {}).get("module") or ""
         path = noted.rpartition(" (")[0]
         if path and self.home(path + "."):
