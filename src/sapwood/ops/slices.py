@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from .. import alias, ops
-from .declare import Op, op
+from .declare import Op, View, op
 
 
 def _laid_out(a: ndarray[Any, Any], layout: Any) -> ndarray[Any, Any]:
@@ -78,6 +78,29 @@ class slice_of(Op):
             halves = (*layout[0], 2), (*(2 * s for s in layout[1]), 1), 0
             return ops.view_as_complex(ops.restrided(g, (size, stride, offset), halves, "target"))
         return ops.restrided(g, (size, stride, offset), (*layout, 0), "target")
+
+
+@op
+class detach(View):
+    """Return the input outside the graph, on the same memory: the declared form of `detach` and `.data`, for graphs."""
+
+    function = method = False
+    linear = False
+    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
+    forward = lambda input: input.view()
+
+
+@op
+class in_place_of(Op):
+    """Stand for a leaf, `input`, that was written over with `src` outside the graph: its gradient is that by `src`."""
+
+    inputs = ("input", "src")
+    function = method = False
+    half = False
+    exempt = {"pullback": "its gradient belongs to the value that the input was replaced by"}
+    samples = lambda rng: [(rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))]
+    forward = lambda input, src: src.copy()
+    vjp_input = lambda g: g
 
 
 @op

@@ -1,0 +1,352 @@
+"""The recorder: turns what is observed while a program runs into the calls of a graph, in functional form."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import alias, dtypes
+from ..autograd.observe import observing, watch_calls, watch_reads
+from ..errors import CaptureError
+from ..node import LEAF
+from ..ops.declare import draws, registry
+from ..origin import here, place
+from ..random import Generator
+from ..state import GRAD, get_mode
+from ..tensor import Tensor, wrap
+from .ir import Call, Graph, Line, Role, Stream, Value
+from .memory import Store, place_of
+from .scopes import Scopes, Surroundings
+
+
+class _Seen(NamedTuple):
+    """A tensor as it was when it was last looked at, and whether it is cut off from the graph, as by detach()."""
+
+    tensor: Any
+    array: Any
+    value: Value
+    version: int
+    cut: bool
+
+
+class _Pending(NamedTuple):
+    """A call between its computation and its results."""
+
+    op: Any
+    name: str
+    arity: int
+    inputs: tuple[Any, ...]
+    attrs: dict[str, Any]
+    raw: tuple[Any, ...]
+
+
+class Recorder:
+    """Knows which value each tensor stands for.
+
+    Tensors are found by identity, or by the memory they show: what `detach()`, `.data` and views give are no new
+    values. A tensor whose memory was written to through another one is read again from the root of its memory.
+    """
+
+    def __init__(self, graph: Graph, around: Surroundings) -> None:
+        self.graph = graph
+        self.around = around
+        self.sources: dict[str, Any] = {}
+        """By name: the tensors that go in."""
+        self.states: dict[str, tuple[Any, Any]] = {}
+        """By name: generators that drew, and their states before."""
+        self.left: dict[str, Any] = {}
+        """By name: the tensors whose values the program has left in what went in."""
+        self._firsts: dict[str, Any] = {}
+        self._seen: dict[int, _Seen] = {}
+        self._stores: dict[int, Store] = {}
+        self._pending: list[_Pending] = []
+        self._names: Counter[str] = Counter()
+        self._changing: set[str] = set()
+        """Names of values that may be others in another run."""
+        self._cuts: dict[str, Value] = {}
+        self._leaves: dict[str, Value] = {}
+        self._scopes: Any = None
+        self._grad = True
+
+    # What goes in.
+
+    def first(self, value: Value) -> Any:
+        """Return the tensor behind a value that goes in, as it was at the beginning."""
+        return self._firsts.get(value.name, value.data if value.data is not None else self.sources[value.name])
+
+    def source(self, role: Role, name: str, tensor: Any) -> Value:
+        """Let a tensor be one that goes in."""
+        found = self._seen.get(id(tensor))
+        if found is not None and found.array is tensor._array and role != "input":
+            return found.value
+        data = None if role == "input" else tensor
+        value = Value(self._named(name), tuple(tensor.shape), tensor.dtype, role, None, 0, data, tensor.requires_grad)
+        places = {"input": self.graph.inputs, "parameter": self.graph.parameters, "buffer": self.graph.buffers}
+        places.get(role, self.graph.constants).append(value)
+        self.sources[value.name] = tensor
+        if role != "constant" or id(tensor) in self.around.tensors:
+            self._changing.add(value.name)
+        key = id(alias.owner(tensor._array))
+        if key not in self._stores:
+            base = tensor._base
+            if base is None or alias.owner(base._array) is not alias.owner(tensor._array):
+                self._stores[key] = Store(tensor._array, value)
+            else:
+                # Views go in beside their base, which all of them can be read from.
+                self._stores[key] = Store(base._array, self.source(*self._role_of(base), base))
+        self._stores[key].members[place_of(tensor._array)] = value
+        self._remember(tensor, value)
+        return value
+
+    def _role_of(self, tensor: Any) -> tuple[Role, str]:
+        return self.around.tensors.get(id(tensor), ("constant", "constant"))
+
+    def _named(self, name: str) -> str:
+        self._names[name] += 1
+        found = name if self._names[name] == 1 else f"{name}_{self._names[name]}"
+        return found if found == name or found not in self._names else self._named(found)
+
+    def _remember(self, tensor: Any, value: Value, cut: bool = False) -> None:
+        version = self._stores[id(alias.owner(tensor._array))].version
+        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut)
+
+    # Which value a tensor stands for.
+
+    def value_of(self, tensor: Any) -> Value:
+        """Return the value that a tensor has now; one that is not known goes in as a constant."""
+        value, cut = self.plain_value_of(tensor)
+        if cut and value.role != "constant":
+            return self._once(self._cuts, value, "detach", (value,))
+        if tensor._node is LEAF and not value.requires_grad and value.role == "result":
+            source = next((v for v in self.graph.sources() if self.sources[v.name] is tensor), None)
+            if source is not None and source.requires_grad:
+                # A leaf that was written over keeps its place in the graph: its gradient is that by its new value.
+                return self._once(self._leaves, value, "in_place_of", (source, value))
+        return value
+
+    def _once(self, known: dict[str, Value], value: Value, op: str, inputs: tuple[Any, ...]) -> Value:
+        if value.name not in known:
+            made = self._call(registry[op], inputs, {}, [(value.shape, value.dtype, op == "in_place_of")])
+            known[value.name] = made.results[0]
+        return known[value.name]
+
+    def plain_value_of(self, tensor: Any) -> tuple[Value, bool]:
+        """Return the value of the elements a tensor shows now, and whether it is cut off from what gave them."""
+        array = tensor._array
+        store = self._stores.get(id(alias.owner(array)))
+        if store is None:
+            return self.source(*self._role_of(tensor), tensor), False
+        seen = self._seen.get(id(tensor))
+        store.check(store.root_value.name if seen is None else seen.value.name)
+        if seen is not None and seen.array is array and seen.version == store.version:
+            return seen.value, seen.cut
+        member = store.members.get(place_of(array))
+        if member is not None:
+            value = member
+        elif store.covers(array):
+            attrs = dict(zip(registry["slice_of"].attrs, store.region(array)))
+            call = self._call(registry["slice_of"], (store.root_value,), attrs, [_kind(tensor)])
+            value = store.members[place_of(array)] = call.results[0]
+        elif store.version == 0:
+            return self.source(*self._role_of(tensor), tensor), False
+        else:
+            name = store.root_value.name if seen is None else seen.value.name
+            raise CaptureError(
+                f"capture: {name} was written to through memory that it shares with another tensor, in a way that the "
+                "graph cannot follow; call clone() on one of the two"
+            )
+        cut = seen.cut if seen is not None else tensor._node is None and tensor._base is None
+        self._remember(tensor, value, cut)
+        return value, cut
+
+    def _written(self, tensor: Any, value: Value) -> None:
+        """Let a tensor that was written to, and the root of its memory, stand for their new values."""
+        array = tensor._array
+        store = self._stores[id(alias.owner(array))]
+        root = value
+        if place_of(array) != store.root_place:
+            if not store.covers(array):
+                store.set_root(array, value)
+            else:
+                attrs = dict(zip(registry["copy_slices"].attrs, store.region(array)))
+                kind = (store.root.shape, dtypes.of_numpy(store.root.dtype), value.requires_grad)
+                made = self._call(registry["copy_slices"], (store.root_value, value), attrs, [kind])
+                made.in_place = True
+                root = made.results[0]
+        store.written(array, value, root)
+        seen = self._seen.get(id(tensor))
+        self._remember(tensor, value, seen is not None and seen.cut)
+
+    def keep(self, tensor: Any) -> None:
+        """Copy what went in and is about to be written over."""
+        owner = alias.owner(tensor._array)
+        if id(owner) not in self._stores:
+            self.plain_value_of(tensor)
+        for value in self.graph.sources():
+            source = self.sources[value.name]
+            if value.name in self._firsts or alias.owner(source._array) is not owner:
+                continue
+            self._firsts[value.name] = wrap(source._array.copy()).requires_grad_(source.requires_grad)
+            if value.role == "constant" and value.name not in self._changing:
+                value.data = self._firsts[value.name]
+
+    # What is observed.
+
+    @contextmanager
+    def recording(self, scopes: Scopes) -> Iterator[None]:
+        """Record what is called inside."""
+        self._scopes, self._grad = scopes, bool(get_mode() & GRAD)
+        alias.guards.append(self.keep)
+        try:
+            with ExitStack() as stack:
+                for context in (observing(self._before), watch_calls(self._after), watch_reads(self._read)):
+                    stack.enter_context(context)
+                yield
+        finally:
+            alias.guards.remove(self.keep)
+            self._scopes = None
+
+    def _before(self, op: Any, name: str, inputs: Any, attrs: Any, compute: Any) -> Any:
+        if op.name in draws and draws[op.name] is op and name != op.name:
+            self._blank(inputs[0])
+        given = tuple(tuple(map(self._operand, x)) if isinstance(x, tuple) else self._operand(x) for x in inputs)
+        named = {n: self._stream(a) if isinstance(a, Generator) else a for n, a in zip(op.attrs, attrs)}
+        result = compute()
+        raw = tuple(map(np.asarray, result)) if op.outs or op.many else (np.asarray(result),)
+        self._pending.append(_Pending(op, name, len(inputs), given, named, raw))
+        return result
+
+    def _blank(self, tensor: Any) -> None:
+        """Let a constant that is filled before it was read be one of zeros: what it holds is of no account."""
+        if id(alias.owner(tensor._array)) not in self._stores and id(tensor) not in self.around.tensors:
+            value = self.source("constant", "constant", tensor)
+            value.data = self._firsts[value.name] = wrap(np.zeros_like(tensor._array))
+
+    def _operand(self, x: Any) -> Any:
+        return self.value_of(x) if isinstance(x, Tensor) else x
+
+    def _stream(self, generator: Generator) -> Stream:
+        for name, (known, _) in self.states.items():
+            if known is generator:
+                return Stream(name)
+        name = "generator" if not self.states else f"generator_{len(self.states) + 1}"
+        self.states[name] = generator, generator.get_state()
+        self.graph.generators[name] = generator
+        return Stream(name)
+
+    def _after(self, op: Any, inputs: Any, results: Any) -> None:
+        for i in range(len(self._pending) - 1, -1, -1):
+            if self._pending[i].op is op and self._pending[i].arity == len(inputs):
+                pending = self._pending.pop(i)
+                break
+        else:
+            return
+        # Either in place, or by out=.
+        written = pending.name != op.name
+        kinds = [_kind(t) for t in results]
+        if written:
+            kinds = [(a.shape, dtypes.of_numpy(a.dtype), k[2]) for a, k in zip(pending.raw, kinds)]
+        call = self._call(op, pending.inputs, pending.attrs, kinds)
+        call.in_place = written
+        call.view = not written and bool(op.view) and any(_shares(t, inputs[0]) for t in results)
+        for tensor, value in zip(results, call.results):
+            if written:
+                self._into(tensor, value)
+                continue
+            key = id(alias.owner(tensor._array))
+            if key not in self._stores:
+                self._stores[key] = Store(tensor._array, value)
+            else:
+                self._stores[key].members.setdefault(place_of(tensor._array), value)
+            self._remember(tensor, value)
+
+    def _into(self, tensor: Any, value: Value) -> None:
+        """Let a result be what was written over a tensor: in its type, and repeated to its shape."""
+        if value.dtype is not tensor.dtype:
+            attrs = {"dtype": tensor._array.dtype, "memory_format": None}
+            kind = (value.shape, tensor.dtype, value.requires_grad)
+            value = self._call(registry["to_copy"], (value,), attrs, [kind]).results[0]
+        if value.shape != tuple(tensor.shape):
+            attrs = dict.fromkeys(registry["expand"].attrs) | {"size": tuple(tensor.shape)}
+            value = self._call(registry["expand"], (value,), attrs, [_kind(tensor)]).results[0]
+        key = id(alias.owner(tensor._array))
+        if key not in self._stores:
+            # It was given new memory.
+            self._stores[key] = Store(tensor._array, value)
+            self._remember(tensor, value)
+        else:
+            self._written(tensor, value)
+
+    def _call(self, op: Any, inputs: Any, attrs: Any, results: Any) -> Call:
+        """Add a call; `results` are shapes, types, and whether a gradient is wanted."""
+        found = place(here())
+        line = None if found is None else Line(found.short, found.line, found.function, found.text)
+        call = Call(op, inputs, attrs, (), self._scopes.now() if self._scopes else (), line)
+        call.no_grad = self._grad and not get_mode() & GRAD
+        call.results = tuple(
+            Value(self._named(op.name), tuple(shape), dtype, "result", call, i, None, grad and not call.no_grad)
+            for i, (shape, dtype, grad) in enumerate(results)
+        )
+        if draws.get(op.name) is op or any(v.name in self._changing for v in call.values()):
+            self._changing.update(r.name for r in call.results)
+        self.graph.calls.append(call)
+        return call
+
+    def _read(self, what: str, tensor: Any) -> None:
+        """Warn of a value that Python or NumPy sees, and that may be another one in another run."""
+        if not isinstance(tensor, Tensor):
+            return
+        seen = self._seen.get(id(tensor))
+        store = self._stores.get(id(alias.owner(tensor._array)))
+        if store is not None:
+            value = seen.value if seen is not None and seen.array is tensor._array else store.root_value
+            changing, name = value.name in self._changing, value.name
+        else:
+            changing, name = id(tensor) in self.around.tensors, self._role_of(tensor)[1]
+        where = place(here())
+        text = f"{what} of {name}{f' at {where}' if where else ''}: what follows from it is fixed in the graph"
+        if changing and text not in self.graph.warnings:
+            self.graph.warnings.append(text)
+
+    # What was written.
+
+    def finish(self) -> None:
+        """Note the values that the program has left in what went in."""
+        rebound = {}
+        for name, slot, now in self.around.rebound():
+            rebound[id(slot.tensor)] = now
+            if not isinstance(now, Tensor) or self._changes_form(slot.tensor, now):
+                what = "deleted or set to None" if not isinstance(now, Tensor) else "replaced by one of another form"
+                self.graph.warnings.append(f"the tensor {name} was {what}; the graph leaves it as it is")
+                rebound[id(slot.tensor)] = slot.tensor
+        for value in list(self.graph.sources()):
+            tensor = self.sources[value.name]
+            if value.name not in self._changing:
+                continue
+            now = rebound.get(id(tensor), tensor)
+            left, _ = self.plain_value_of(now)
+            if left is not value:
+                self.graph.writes[value.name] = left
+                self.left[value.name] = now
+            if now is not tensor and value.data is not None:
+                self._firsts.setdefault(value.name, tensor)
+                value.data = now
+
+    @staticmethod
+    def _changes_form(old: Any, new: Any) -> bool:
+        return old.dtype is not new.dtype or old.shape != new.shape
+
+
+def _kind(tensor: Any) -> tuple[Any, ...]:
+    return tuple(tensor.shape), tensor.dtype, tensor.requires_grad
+
+
+def _shares(tensor: Any, other: Any) -> bool:
+    return isinstance(other, Tensor) and alias.owner(tensor._array) is alias.owner(other._array)
+
+
+__all__ = ["Recorder"]
