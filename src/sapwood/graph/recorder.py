@@ -126,6 +126,13 @@ class Recorder:
             if source is not None and source.requires_grad:
                 # A leaf that was written over keeps its place in the graph: its gradient is that by its new value.
                 return self._once(self._leaves, value, "in_place_of", (source, value))
+        elif tensor.requires_grad and not tensor.is_leaf and not value.requires_grad and value.role == "result":
+            text = (
+                f"{value.name} was given a backward of its own ({tensor._node.name()}); the graph holds what its "
+                "forward did, and no gradient passes"
+            )
+            if self._grad and text not in self.graph.warnings:
+                self.graph.warnings.append(text)
         return value
 
     def _once(self, known: dict[str, Value], value: Value, op: str, inputs: tuple[Any, ...]) -> Value:
@@ -139,7 +146,11 @@ class Recorder:
         array = tensor._array
         store = self._stores.get(id(alias.owner(array)))
         if store is None:
-            return self.source(*self._role_of(tensor), tensor), False
+            around = self.around.memory.get(id(alias.owner(array)))
+            if around is None or around is tensor or id(tensor) in self.around.tensors:
+                return self.source(*self._role_of(tensor), tensor), False
+            self.source(*self._role_of(around), around)
+            return self.plain_value_of(tensor)
         seen = self._seen.get(id(tensor))
         store.check(store.root_value.name if seen is None else seen.value.name)
         if seen is not None and seen.array is array and seen.version == store.version:

@@ -64,6 +64,11 @@ def _inputs(graph: Graph, inputs: tuple[Any, ...], named: dict[str, Any]) -> lis
     count = len(inputs) + len(named)
     if not named and count == len(graph.inputs) and all(isinstance(x, Tensor) for x in inputs):
         return list(inputs)
+    unknown = [n for n in named if n not in graph.arguments]
+    if unknown:
+        raise ArgumentError(
+            f"run: graph {graph.name} was captured without an argument {unknown[0]}; it takes {', '.join(graph.arguments)}"
+        )
     if count != len(graph.arguments):
         raise ArgumentError(f"run: graph {graph.name} takes {len(graph.inputs)} inputs ({names}), got {count}")
     given = dict(zip((n for n in graph.arguments if n not in named), inputs)) | named

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from .. import alias
 from ..origin import is_own
 from ..tensor import Tensor
 from .ir import Role, Scope
@@ -31,6 +32,8 @@ class Surroundings:
     def __init__(self) -> None:
         self.modules: dict[int, str] = {}
         self.tensors: dict[int, tuple[Role, str]] = {}
+        self.memory: dict[int, Any] = {}
+        """By what owns their memory: one tensor of each piece."""
         self.slots: dict[str, Slot] = {}
         """By name: where a tensor was found that an assignment may replace."""
         self._kept: list[Any] = []
@@ -100,7 +103,8 @@ class Surroundings:
 
     def _name(self, tensor: Any, role: Role, name: str) -> None:
         self.tensors.setdefault(id(tensor), (role, name.replace(" ", "_")))
-        self._kept.append(tensor)
+        self.memory.setdefault(id(alias.owner(tensor._array)), tensor)
+        self._kept.append((tensor, alias.owner(tensor._array)))
 
     def rebound(self) -> Iterator[tuple[str, Slot, Any]]:
         """Yield the slots that hold another thing now, with it."""
