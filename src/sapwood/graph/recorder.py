@@ -24,13 +24,19 @@ from .scopes import Scopes, Surroundings
 
 
 class _Seen(NamedTuple):
-    """A tensor as it was when it was last looked at, and whether it is cut off from the graph, as by detach()."""
+    """A tensor as it was when it was last looked at.
+
+    Attributes:
+        cut: whether it is cut off from the graph, as by detach().
+        history: the value whose gradient is the tensor's; another one than `value` after a write outside the graph.
+    """
 
     tensor: Any
     array: Any
     value: Value
     version: int
     cut: bool
+    history: Value
 
 
 class _Pending(NamedTuple):
@@ -67,8 +73,10 @@ class Recorder:
         self._names: Counter[str] = Counter()
         self._changing: set[str] = set()
         """Names of values that may be others in another run."""
-        self._cuts: dict[str, Value] = {}
-        self._leaves: dict[str, Value] = {}
+        self._made: dict[tuple[str, ...], Value] = {}
+        """What is made once of a value: cut off from the graph, or in place of one that was written over."""
+        self._hidden: set[str] = set()
+        """Names of values written outside the graph: under no_grad, or through detach() and .data."""
         self._scopes: Any = None
         self._grad = True
 
@@ -112,7 +120,9 @@ class Recorder:
 
     def _remember(self, tensor: Any, value: Value, cut: bool = False) -> None:
         version = self._stores[id(alias.owner(tensor._array))].version
-        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut)
+        before = self._seen.get(id(tensor))
+        history = before.history if before is not None and value.name in self._hidden else value
+        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut, history)
 
     # Which value a tensor stands for.
 
@@ -120,26 +130,28 @@ class Recorder:
         """Return the value that a tensor has now; one that is not known goes in as a constant."""
         value, cut = self.plain_value_of(tensor)
         if cut and value.role != "constant":
-            return self._once(self._cuts, value, "detach", (value,))
-        if tensor._node is LEAF and not value.requires_grad and value.role == "result":
-            source = next((v for v in self.graph.sources() if self.sources[v.name] is tensor), None)
-            if source is not None and source.requires_grad:
-                # A leaf that was written over keeps its place in the graph: its gradient is that by its new value.
-                return self._once(self._leaves, value, "in_place_of", (source, value))
-        elif tensor.requires_grad and not tensor.is_leaf and not value.requires_grad and value.role == "result":
-            text = (
-                f"{value.name} was given a backward of its own ({tensor._node.name()}); the graph holds what its "
-                "forward did, and no gradient passes"
+            return self._once("detach", value)
+        history = self._seen[id(tensor)].history
+        if history is not value and history.requires_grad and tensor.requires_grad:
+            # Written over outside the graph it keeps its place there: its gradient is that by its new value.
+            return self._once("in_place_of", history, value)
+        if tensor.requires_grad and not tensor.is_leaf and not value.requires_grad and self._grad:
+            self._warn(
+                f"{value.name} was given a backward of its own ({tensor._node.name()}); the graph holds what its forward "
+                "did, and no gradient passes"
             )
-            if self._grad and text not in self.graph.warnings:
-                self.graph.warnings.append(text)
         return value
 
-    def _once(self, known: dict[str, Value], value: Value, op: str, inputs: tuple[Any, ...]) -> Value:
-        if value.name not in known:
-            made = self._call(registry[op], inputs, {}, [(value.shape, value.dtype, op == "in_place_of")])
-            known[value.name] = made.results[0]
-        return known[value.name]
+    def _once(self, op: str, *inputs: Value) -> Value:
+        key = op, *(v.name for v in inputs)
+        if key not in self._made:
+            kind = inputs[-1].shape, inputs[-1].dtype, op == "in_place_of"
+            self._made[key] = self._call(registry[op], inputs, {}, [kind]).results[0]
+        return self._made[key]
+
+    def _warn(self, text: str) -> None:
+        if text not in self.graph.warnings:
+            self.graph.warnings.append(text)
 
     def plain_value_of(self, tensor: Any) -> tuple[Value, bool]:
         """Return the value of the elements a tensor shows now, and whether it is cut off from what gave them."""
@@ -162,6 +174,8 @@ class Recorder:
             attrs = dict(zip(registry["slice_of"].attrs, store.region(array)))
             call = self._call(registry["slice_of"], (store.root_value,), attrs, [_kind(tensor)])
             value = store.members[place_of(array)] = call.results[0]
+            if store.root_value.name in self._hidden:
+                self._hidden.add(value.name)
         elif store.version == 0:
             return self.source(*self._role_of(tensor), tensor), False
         else:
@@ -171,6 +185,10 @@ class Recorder:
                 "graph cannot follow; call clone() on one of the two"
             )
         cut = seen.cut if seen is not None else tensor._node is None and tensor._base is None
+        exchanged = alias.moved.get(id(seen.array)) if seen is not None and seen.array is not array else None
+        if exchanged is not None and exchanged[1]() is tensor:
+            # By `.data = …`, which leaves its place in the graph.
+            self._hidden.add(value.name)
         self._remember(tensor, value, cut)
         return value, cut
 
@@ -178,6 +196,9 @@ class Recorder:
         """Let a tensor that was written to, and the root of its memory, stand for their new values."""
         array = tensor._array
         store = self._stores[id(alias.owner(array))]
+        seen = self._seen.get(id(tensor))
+        cut = seen is not None and seen.cut
+        hidden = cut or (value.call is not None and value.call.no_grad)
         root = value
         if place_of(array) != store.root_place:
             if not store.covers(array):
@@ -188,9 +209,10 @@ class Recorder:
                 made = self._call(registry["copy_slices"], (store.root_value, value), attrs, [kind])
                 made.in_place = True
                 root = made.results[0]
+        if hidden:
+            self._hidden.update((value.name, root.name))
         store.written(array, value, root)
-        seen = self._seen.get(id(tensor))
-        self._remember(tensor, value, seen is not None and seen.cut)
+        self._remember(tensor, value, cut)
 
     def keep(self, tensor: Any) -> None:
         """Copy what went in and is about to be written over."""
@@ -320,8 +342,8 @@ class Recorder:
             changing, name = id(tensor) in self.around.tensors, self._role_of(tensor)[1]
         where = place(here())
         text = f"{what} of {name}{f' at {where}' if where else ''}: what follows from it is fixed in the graph"
-        if changing and text not in self.graph.warnings:
-            self.graph.warnings.append(text)
+        if changing:
+            self._warn(text)
 
     # What was written.
 
