@@ -12,7 +12,7 @@ import numpy as np
 from .. import alias, dtypes
 from ..autograd.observe import observing, watch_calls, watch_reads
 from ..errors import CaptureError
-from ..node import LEAF
+from ..node import as_function
 from ..ops.declare import draws, registry
 from ..origin import here, place
 from ..random import Generator
@@ -136,9 +136,9 @@ class Recorder:
             # Written over outside the graph it keeps its place there: its gradient is that by its new value.
             return self._once("in_place_of", history, value)
         if tensor.requires_grad and not tensor.is_leaf and not value.requires_grad and self._grad:
+            own = as_function(tensor._node)[0].name()
             self._warn(
-                f"{value.name} was given a backward of its own ({tensor._node.name()}); the graph holds what its forward "
-                "did, and no gradient passes"
+                f"{value.name} has a backward of its own ({own}), which the graph does not hold: no gradient passes"
             )
         return value
 

@@ -65,17 +65,15 @@ def _inputs(graph: Graph, inputs: tuple[Any, ...], named: dict[str, Any]) -> lis
     if not named and count == len(graph.inputs) and all(isinstance(x, Tensor) for x in inputs):
         return list(inputs)
     unknown = [n for n in named if n not in graph.arguments]
+    takes = ", ".join(graph.arguments)
     if unknown:
-        raise ArgumentError(
-            f"run: graph {graph.name} was captured without an argument {unknown[0]}; it takes {', '.join(graph.arguments)}"
-        )
+        raise ArgumentError(f"run: graph {graph.name} was captured without {unknown[0]}; it takes {takes}")
     if count != len(graph.arguments):
         raise ArgumentError(f"run: graph {graph.name} takes {len(graph.inputs)} inputs ({names}), got {count}")
     given = dict(zip((n for n in graph.arguments if n not in named), inputs)) | named
     found: dict[int, Any] = {}
     for name, structure in graph.arguments.items():
         if name not in given:
-            takes = ", ".join(graph.arguments)
             raise ArgumentError(f"run: graph {graph.name} takes {takes}; {name} is missing")
         _match(name, structure, given[name], found)
     return [found[i] for i in range(len(graph.inputs))]

@@ -14,7 +14,7 @@ import numpy as np
 from .. import dtypes
 from ..random import arrays as streams
 from . import slow
-from .declare import Op, draw, draws, zero
+from .declare import Op, draw, draws, todo, zero
 from .inplace import in_place
 from .values import Array
 
@@ -172,6 +172,19 @@ class bernoulli_each(Fill):
 
 
 @draw
+class bernoulli_as(Draw):
+    """Draw ones of the probability `p`, a number or one for each, and zeros, in the input's shape: as a new tensor."""
+
+    inputs = ("input", "p")
+    scalars = True
+    grad_fn = "NotImplemented"
+    vjp_input = todo
+
+    def forward(input, p, order, generator):
+        return streams.bernoulli_(_like(input, None, order), p, generator=generator)
+
+
+@draw
 class exponential(Fill):
     """Draw exponential numbers in the input's shape."""
 
@@ -260,6 +273,8 @@ class binomial(Draw):
     """Draw a number of successes for each number of trials and probability."""
 
     inputs = ("count", "prob")
+    grad_fn = "NotImplemented"
+    vjp_count = vjp_prob = todo
     forward = lambda count, prob, generator: streams.binomial(
         *np.broadcast_arrays(count, prob), generator=generator
     )  # fmt: skip

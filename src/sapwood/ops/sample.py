@@ -323,9 +323,9 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
         from .drawing import order_of
 
         order = order_of(np.empty_like(input._array))
-        if isinstance(p, Tensor):
-            return _seen("bernoulli", "bernoulli_each", (input, p), out, None, order, generator)
-        return _seen("bernoulli", "bernoulli_fill", (input,), out, chance, None, order, generator)
+        return _seen(
+            "bernoulli", "bernoulli_as", (input, p if isinstance(p, Tensor) else chance), out, order, generator
+        )
     drawn = streams.bernoulli_(np.empty_like(input._array), chance, generator=generator)
     return _drawn("bernoulli", drawn, (input,), "NotImplemented", out)
 
