@@ -27,7 +27,8 @@ class _Seen(NamedTuple):
     """A tensor as it was when it was last looked at.
 
     Attributes:
-        cut: whether it is cut off from the graph, as by detach().
+        cut: whether its elements are cut off from the graph where they are read, as by detach().
+        outside: whether writes to it are none of the graph's: it is cut, or a view of what is.
         history: the value whose gradient is the tensor's; another one than `value` after a write outside the graph.
     """
 
@@ -36,6 +37,7 @@ class _Seen(NamedTuple):
     value: Value
     version: int
     cut: bool
+    outside: bool
     history: Value
 
 
@@ -118,11 +120,11 @@ class Recorder:
         found = name if self._names[name] == 1 else f"{name}_{self._names[name]}"
         return found if found == name or found not in self._names else self._named(found)
 
-    def _remember(self, tensor: Any, value: Value, cut: bool = False) -> None:
+    def _remember(self, tensor: Any, value: Value, cut: bool = False, outside: bool = False) -> None:
         version = self._stores[id(alias.owner(tensor._array))].version
         before = self._seen.get(id(tensor))
         history = before.history if before is not None and value.name in self._hidden else value
-        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut, history)
+        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut, outside or cut, history)
 
     # Which value a tensor stands for.
 
@@ -184,7 +186,7 @@ class Recorder:
                 f"capture: {name} was written to through memory that it shares with another tensor, in a way that the "
                 "graph cannot follow; call clone() on one of the two"
             )
-        cut = seen.cut if seen is not None else tensor._node is None and tensor._base is None
+        cut = seen.outside if seen is not None else tensor._node is None and tensor._base is None
         exchanged = alias.moved.get(id(seen.array)) if seen is not None and seen.array is not array else None
         if exchanged is not None and exchanged[1]() is tensor:
             # By `.data = …`, which leaves its place in the graph.
@@ -197,8 +199,8 @@ class Recorder:
         array = tensor._array
         store = self._stores[id(alias.owner(array))]
         seen = self._seen.get(id(tensor))
-        cut = seen is not None and seen.cut
-        hidden = cut or (value.call is not None and value.call.no_grad)
+        outside = seen is not None and seen.outside
+        hidden = outside or (value.call is not None and value.call.no_grad)
         root = value
         if place_of(array) != store.root_place:
             if not store.covers(array):
@@ -212,7 +214,7 @@ class Recorder:
         if hidden:
             self._hidden.update((value.name, root.name))
         store.written(array, value, root)
-        self._remember(tensor, value, cut)
+        self._remember(tensor, value, outside=outside)
 
     def keep(self, tensor: Any) -> None:
         """Copy what went in and is about to be written over."""
@@ -295,7 +297,8 @@ class Recorder:
                 self._stores[key] = Store(tensor._array, value)
             else:
                 self._stores[key].members.setdefault(place_of(tensor._array), value)
-            self._remember(tensor, value)
+            base = self._seen.get(id(inputs[0])) if call.view else None
+            self._remember(tensor, value, outside=base is not None and base.outside)
 
     def _into(self, tensor: Any, value: Value) -> None:
         """Let a result be what was written over a tensor: in its type, and repeated to its shape."""
@@ -319,7 +322,8 @@ class Recorder:
         found = place(here())
         line = None if found is None else Line(found.short, found.line, found.function, found.text)
         call = Call(op, inputs, attrs, (), self._scopes.now() if self._scopes else (), line)
-        call.no_grad = self._grad and not get_mode() & GRAD
+        # What tells tensors of one memory apart stands for no call of the program.
+        call.no_grad = self._grad and not get_mode() & GRAD and op.name not in ("in_place_of", "slice_of")
         call.results = tuple(
             Value(self._named(op.name), tuple(shape), dtype, "result", call, i, None, grad and not call.no_grad)
             for i, (shape, dtype, grad) in enumerate(results)

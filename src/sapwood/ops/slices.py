@@ -8,7 +8,7 @@ import numpy as np
 from numpy import ndarray
 
 from .. import alias, ops
-from .declare import Op, View, op
+from .declare import Op, op
 
 
 def _laid_out(a: ndarray[Any, Any], layout: Any) -> ndarray[Any, Any]:
@@ -67,7 +67,7 @@ class slice_of(Op):
     samples = lambda rng: [(rng.standard_normal((3, 4)), ((3, 4), (4, 1)), (2,), (4,), 1, "")]
 
     def forward(input, layout, size, stride, offset, part):
-        return _region(_laid_out(input, layout), size, stride, offset, part).copy()
+        return _region(_laid_out(input, layout), size, stride, offset, part).copy(order="K")
 
     # Elements of an expanded view share a place, where their gradients add up.
     def vjp_input(g, layout, size, stride, offset, part):
@@ -81,11 +81,15 @@ class slice_of(Op):
 
 
 @op
-class detach(View):
+class detach(Op):
     """Return the input outside the graph, on the same memory: the declared form of `detach` and `.data`, for graphs."""
 
+    inputs = ("input",)
     function = method = False
-    linear = False
+    takes_out = False
+    half = False
+    dtypes = "bifc"
+    exempt = {"sharing": "it lies on the memory of its input without being a view, whose history would go on"}
     samples = lambda rng: [(rng.standard_normal((2, 3)),)]
     forward = lambda input: input.view()
 
