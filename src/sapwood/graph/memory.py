@@ -28,6 +28,10 @@ class Store:
     def __init__(self, array: Any, value: Value) -> None:
         self.owner = alias.owner(array)
         self.version = 0
+        self.history = value
+        """What the root was after the last write that is the graph's: the gradient of the root is the gradient of it."""
+        self.turns = 0
+        """How many such writes there were."""
         self.members: dict[Place, Value] = {}
         self._stamps = 0
         self.set_root(array, value)
@@ -38,9 +42,16 @@ class Store:
         self.root, self.root_place, self.root_value = array, place_of(array), value
         self.members[self.root_place] = value
 
-    def written(self, array: Any, value: Value, root: Value) -> None:
-        """Note a write that gave one tensor and the root new values; all others are out of date."""
+    def written(self, array: Any, value: Value, root: Value, *, hidden: bool) -> None:
+        """Note a write that gave one tensor and the root new values; all others are out of date.
+
+        Args:
+            hidden: whether the write is none of the graph's.
+        """
         self.version += 1
+        if not hidden:
+            self.history = root
+            self.turns += 1
         self.root_value = root
         self.members = {self.root_place: root, place_of(array): value}
         self.synchronise()

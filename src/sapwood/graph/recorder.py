@@ -30,6 +30,7 @@ class _Seen(NamedTuple):
         cut: whether its elements are cut off from the graph where they are read, as by detach().
         outside: whether writes to it are none of the graph's: it is cut, or a view of what is.
         history: the value whose gradient is the tensor's; another one than `value` after a write outside the graph.
+        turns: how often its memory had been written to within the graph.
     """
 
     tensor: Any
@@ -39,6 +40,7 @@ class _Seen(NamedTuple):
     cut: bool
     outside: bool
     history: Value
+    turns: int
 
 
 class _Pending(NamedTuple):
@@ -121,10 +123,27 @@ class Recorder:
         return found if found == name or found not in self._names else self._named(found)
 
     def _remember(self, tensor: Any, value: Value, cut: bool = False, outside: bool = False) -> None:
-        version = self._stores[id(alias.owner(tensor._array))].version
+        store = self._stores[id(alias.owner(tensor._array))]
+        history = value
+        if value.name in self._hidden and not (outside or cut):
+            history = self._history(tensor, store)
+        self._seen[id(tensor)] = _Seen(
+            tensor, tensor._array, value, store.version, cut, outside or cut, history, store.turns
+        )
+
+    def _history(self, tensor: Any, store: Store) -> Value:
+        """Return the value whose gradient is that of a tensor which was written to outside the graph."""
         before = self._seen.get(id(tensor))
-        history = before.history if before is not None and value.name in self._hidden else value
-        self._seen[id(tensor)] = _Seen(tensor, tensor._array, value, version, cut, outside or cut, history)
+        if before is not None and (before.turns == store.turns or before.array is not tensor._array):
+            return before.history
+        if place_of(tensor._array) == store.root_place or not store.history.requires_grad:
+            return store.history
+        return self._region(tensor, store, store.history)
+
+    def _region(self, tensor: Any, store: Store, root: Value) -> Value:
+        """Return what a tensor shows of the root of its memory."""
+        attrs = dict(zip(registry["slice_of"].attrs, store.region(tensor._array)))
+        return self._call(registry["slice_of"], (root,), attrs, [_kind(tensor)]).results[0]
 
     # Which value a tensor stands for.
 
@@ -173,9 +192,7 @@ class Recorder:
         if member is not None:
             value = member
         elif store.covers(array):
-            attrs = dict(zip(registry["slice_of"].attrs, store.region(array)))
-            call = self._call(registry["slice_of"], (store.root_value,), attrs, [_kind(tensor)])
-            value = store.members[place_of(array)] = call.results[0]
+            value = store.members[place_of(array)] = self._region(tensor, store, store.root_value)
             if store.root_value.name in self._hidden:
                 self._hidden.add(value.name)
         elif store.version == 0:
@@ -208,12 +225,15 @@ class Recorder:
             else:
                 attrs = dict(zip(registry["copy_slices"].attrs, store.region(array)))
                 kind = (store.root.shape, dtypes.of_numpy(store.root.dtype), value.requires_grad)
-                made = self._call(registry["copy_slices"], (store.root_value, value), attrs, [kind])
+                base = store.root_value
+                if not hidden and store.history is not base and store.history.requires_grad:
+                    base = self._once("in_place_of", store.history, base)
+                made = self._call(registry["copy_slices"], (base, value), attrs, [kind])
                 made.in_place = True
                 root = made.results[0]
         if hidden:
             self._hidden.update((value.name, root.name))
-        store.written(array, value, root)
+        store.written(array, value, root, hidden=hidden)
         self._remember(tensor, value, outside=outside)
 
     def keep(self, tensor: Any) -> None:
