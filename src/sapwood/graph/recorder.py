@@ -315,10 +315,11 @@ class Recorder:
             key = id(alias.owner(tensor._array))
             if key not in self._stores:
                 self._stores[key] = Store(tensor._array, value)
-            else:
-                self._stores[key].members.setdefault(place_of(tensor._array), value)
             base = self._seen.get(id(inputs[0])) if call.view else None
-            self._remember(tensor, value, outside=base is not None and base.outside)
+            outside = base is not None and base.outside
+            if not outside:
+                self._stores[key].members.setdefault(place_of(tensor._array), value)
+            self._remember(tensor, value, outside=outside)
 
     def _into(self, tensor: Any, value: Value) -> None:
         """Let a result be what was written over a tensor: in its type, and repeated to its shape."""
