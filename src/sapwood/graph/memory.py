@@ -29,7 +29,7 @@ class Store:
         self.owner = alias.owner(array)
         self.version = 0
         self.history = value
-        """What the root was after the last write that is the graph's: the gradient of the root is the gradient of it."""
+        """What the root was after the last write that is the graph's: its gradient is the root's."""
         self.turns = 0
         """How many such writes there were."""
         self.members: dict[Place, Value] = {}

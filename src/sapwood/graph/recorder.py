@@ -171,6 +171,7 @@ class Recorder:
         return self._made[key]
 
     def _warn(self, text: str) -> None:
+        text = " ".join(text.split())
         if text not in self.graph.warnings:
             self.graph.warnings.append(text)
 
@@ -231,6 +232,12 @@ class Recorder:
                 made = self._call(registry["copy_slices"], (base, value), attrs, [kind])
                 made.in_place = True
                 root = made.results[0]
+        if outside and tensor.requires_grad and not tensor.is_leaf:
+            where = place(here())
+            self._warn(
+                f"a detached tensor was written over{f' at {where}' if where else ''} with what wants a gradient; the "
+                "graph has the numbers, and no gradient passes"
+            )
         if hidden:
             self._hidden.update((value.name, root.name))
         store.written(array, value, root, hidden=hidden)

@@ -69,7 +69,9 @@ def _inputs(graph: Graph, inputs: tuple[Any, ...], named: dict[str, Any]) -> lis
     if unknown:
         raise ArgumentError(f"run: graph {graph.name} was captured without {unknown[0]}; it takes {takes}")
     if count != len(graph.arguments):
-        raise ArgumentError(f"run: graph {graph.name} takes {len(graph.inputs)} inputs ({names}), got {count}")
+        nested = list(graph.arguments.values()) != list(range(len(graph.inputs)))
+        ways = f"{len(graph.arguments)} arguments ({takes}) or " if nested else ""
+        raise ArgumentError(f"run: graph {graph.name} takes {ways}{len(graph.inputs)} inputs ({names}), got {count}")
     given = dict(zip((n for n in graph.arguments if n not in named), inputs)) | named
     found: dict[int, Any] = {}
     for name, structure in graph.arguments.items():

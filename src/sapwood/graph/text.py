@@ -81,7 +81,9 @@ def _attr(x: Any) -> str:
         return f"[{', '.join(map(_attr, x))}]"
     if type(x) is dict:
         return "{" + ", ".join(f"{_attr(k)}: {_attr(v)}" for k, v in x.items()) + "}"
-    if x is None or x is Ellipsis or type(x) in (bool, int, float, str, bytes):
+    if x is Ellipsis:
+        return "..."
+    if x is None or type(x) in (bool, int, float, str, bytes):
         return repr(x)
     return f"opaque({' '.join(repr(x).split())!r})"
 
