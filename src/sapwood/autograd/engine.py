@@ -438,11 +438,17 @@ def _add_to(leaf: Any, g: Any, create: bool) -> None:
         leaf._grad = g if old is None else old + g
     elif old is None:
         like = leaf._array
-        if type(g) is not ndarray or g.base is not None or g.strides != like.strides or getrefcount(g) > _SOLE:
-            given, g = g, np.empty_like(like)
-            g[...] = given
+        whole = g if type(g) is ndarray and getrefcount(g) <= _SOLE else None
+        if whole is not None and whole.base is not None:
+            # A view of all of an array, such as its transpose transposed, is as good as the array.
+            base = whole.base
+            alone = type(base) is ndarray and base.base is None and getrefcount(base) <= _SOLE_BASE
+            whole = base if alone and base.shape == g.shape and base.strides == g.strides else None
+        if whole is None or whole.strides != like.strides:
+            whole = np.empty_like(like)
+            whole[...] = g
         t = new(Tensor)
-        t._array = g
+        t._array = whole
         t._node = None
         leaf._grad = t
     elif old._array.flags.writeable:
@@ -463,4 +469,16 @@ def _sole_count() -> int:
     return _count(None, store.pop(0), False)
 
 
+def _count_base(leaf: Any, g: Any, create: bool) -> int:
+    base = g.base
+    return getrefcount(base)
+
+
+def _sole_base_count() -> int:
+    """Return the count that `_add_to` sees for an array that only a view has."""
+    store = {0: np.zeros((1, 1)).T}
+    return _count_base(None, store.pop(0), False)
+
+
 _SOLE = _sole_count()
+_SOLE_BASE = _sole_base_count()

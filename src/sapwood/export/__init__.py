@@ -1,5 +1,5 @@
 """Captured graphs in the formats of other programs."""
 
-from sapwood.export import onnx
+from sapwood.export import netron, onnx
 
-__all__ = ["onnx"]
+__all__ = ["netron", "onnx"]

@@ -31,6 +31,8 @@ SHARED = 1 << 20
 """Multiplications from which a product is worth the work of several threads, in a batch too."""
 ROWS, COLUMNS = 192, 4
 """Rows and panels of a block, about: what it reads stays in the second-level cache."""
+BLOCKS = 8
+"""Blocks of a product, at least, where its panels suffice."""
 FEW = 4
 """Rows or columns below which packing costs more than it saves: BLAS does better."""
 
@@ -220,8 +222,10 @@ class _Work:
         right = f.mul(f.mul(panels, k), self.columns * self.size)
         # A block's tiles at the edge are written to spare memory of a panel's width, with a row of zeros behind them.
         single = f.compare("eq", batch, 1)
-        rows, wide = f.least(m, self.rows), f.least(panels, COLUMNS)
+        rows = f.least(m, self.rows)
         row_blocks = _up(f, m, rows)
+        # Few blocks would leave threads without work at the end.
+        wide = f.greatest(1, f.least(COLUMNS, f.udiv(f.mul(panels, row_blocks), BLOCKS)))
         words = {"rows": rows, "wide": wide, "panels": panels, "bands": bands, "row_blocks": row_blocks, "right": left}
         for name, value in words.items():
             f.put("i64", value, job, JOB[name])

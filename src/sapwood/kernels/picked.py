@@ -26,19 +26,22 @@ _WORDS = struct.Struct("9q")
 _INT64 = np.dtype(np.int64)
 COST = 2
 """Nanoseconds a target costs, about."""
+WRITTEN = 8
+"""Elements that are set to zero in a nanosecond, about."""
+GRAIN = 4096
+"""Elements that one thread sets at least."""
 
 
 @functools.cache
-def _functions(letter: str) -> tuple[Any, Any]:
-    """Return the builtins for a type: entries at the targets, and their gradient."""
+def _functions(letter: str) -> tuple[Any, ...]:
+    """Return the builtins for a type: entries at the targets, the sum of their weights, and their gradient."""
     module = Module()
-    kind = KINDS[letter]
-    with module.function("void", "entries", "ptr %job", "i64 %begin", "i64 %end") as f:
-        _entries(f, kind)
-    with module.function("void", "spread", "ptr %job", "i64 %begin", "i64 %end") as f:
-        _spread(f, kind)
-    found = engine.load(module.text(), ["entries", "spread"], level=2)
-    return direct.make("entries", found["entries"]), direct.make("spread", found["spread"])
+    parts = {"entries": _entries, "divisor": _divisor, "spread": _spread}
+    for name, body in parts.items():
+        with module.function("void", name, "ptr %job", "i64 %begin", "i64 %end") as f:
+            body(f, KINDS[letter])
+    found = engine.load(module.text(), list(parts), level=2)
+    return tuple(direct.make(name, found[name]) for name in parts)
 
 
 class _Targets:
@@ -90,34 +93,49 @@ def _entries(f: Function, kind: str) -> None:
     f.ret()
 
 
-def _spread(f: Function, kind: str) -> None:
-    """Arrays: gradient, target, weight, result, which holds zeros."""
+def _divisor(f: Function, kind: str) -> None:
+    """Arrays: target, weight, result: the sum of the weights of all targets."""
     job = Job(f, WORDS)
-    g, target, weight, out = (job.array(i) for i in range(4))
+    target, weight, result = (job.array(i) for i in range(3))
     walk = _Targets(f, job, kind, target, weight)
     weights = f.cell("double", "0.0")
-    mean = f.compare("ne", job.word("mean"), 0)
-    each = job.word("spread")
-    with f.when(mean), f.loop(f.mul(walk.outer, walk.inner)) as place:
+    with f.loop(f.mul(walk.outer, walk.inner)) as place:
         chosen = f.load("i64", f.element("i64", target, place))
         with f.when(f.compare("ne", chosen, walk.ignore)):
             with f.when(f.compare("uge", chosen, walk.classes), seldom=True):
                 job.fail()
                 f.ret()
             weights.set(f.v(f"fadd double {weights.get()}, {_wide(f, walk.factor_of(chosen), kind)}"))
-    divisor = f.choose(mean, _narrow(f, weights.get(), kind), "1.0", kind)
-    with f.loop(walk.outer) as o, f.loop(walk.inner) as j:
-        place = f.add(f.mul(o, walk.inner), j)
-        chosen = f.load("i64", f.element("i64", target, place))
-        with f.when(f.compare("ne", chosen, walk.ignore)):
-            with f.when(f.compare("uge", chosen, walk.classes), seldom=True):
-                job.fail()
-                f.ret()
-            share = f.v(f"fdiv {kind} {walk.factor_of(chosen)}, {divisor}")
-            given = f.load(kind, f.element(kind, g, f.mul(place, each)))
-            value = f.v(f"fmul {kind} {f.v(f'fneg {kind} {given}')}, {share}")
-            at = f.add(f.mul(f.add(f.mul(o, walk.classes), chosen), walk.inner), j)
-            f.store(kind, value, f.element(kind, out, at))
+    f.store(kind, _narrow(f, weights.get(), kind), result)
+    f.ret()
+
+
+def _spread(f: Function, kind: str) -> None:
+    """Arrays: gradient, target, weight, divisor or null, result; a unit is one of the outer rows."""
+    job = Job(f, WORDS)
+    g, target, weight, divisor, out = (job.array(i) for i in range(5))
+    walk = _Targets(f, job, kind, target, weight)
+    each = job.word("spread")
+    size = 4 if kind == "float" else 8
+    row = f.mul(f.mul(walk.classes, walk.inner), size)
+    divided = f.compare("ne", divisor, "null", "ptr")
+    by = f.cell(kind, "1.0")
+    with f.when(divided):
+        by.set(f.load(kind, divisor))
+    with f.loop("%end", "%begin") as o:
+        here = f.at(out, f.mul(o, row))
+        f.do(f"call void @llvm.memset.p0.i64(ptr {here}, i8 0, i64 {row}, i1 false)")
+        with f.loop(walk.inner) as j:
+            place = f.add(f.mul(o, walk.inner), j)
+            chosen = f.load("i64", f.element("i64", target, place))
+            with f.when(f.compare("ne", chosen, walk.ignore)):
+                with f.when(f.compare("uge", chosen, walk.classes), seldom=True):
+                    job.fail()
+                    f.ret()
+                share = f.v(f"fdiv {kind} {walk.factor_of(chosen)}, {by.get()}")
+                given = f.load(kind, f.element(kind, g, f.mul(place, each)))
+                value = f.v(f"fmul {kind} {f.v(f'fneg {kind} {given}')}, {share}")
+                f.store(kind, value, f.element(kind, here, f.add(f.mul(chosen, walk.inner), j)))
     f.ret()
 
 
@@ -142,9 +160,17 @@ def _fits(shape: tuple[int, ...], dtype: Any, target: Any, weight: Any) -> bool:
     return weight is None or (_plain(weight, dtype) and weight.shape == shape[1:2])
 
 
-def _words(shape: tuple[int, ...], ignore: int, mean: bool, spread: bool) -> bytes:
+def _words(shape: tuple[int, ...], ignore: int, mean: bool, spread: bool, rows: bool = False) -> bytes:
+    """Return the words of a job, which is one unit or, by `rows`, as many as there are outer rows."""
     inner = prod(shape[2:])
-    return _WORDS.pack(1, 1, COST * shape[0] * inner, shape[0], shape[1], inner, ignore, mean, spread)
+    cost = COST * shape[0] * inner
+    if rows:
+        cost += shape[0] * shape[1] * inner // WRITTEN
+        # A unit is so many rows that sharing them out costs little beside them.
+        return _WORDS.pack(
+            shape[0], max(1, GRAIN // max(1, shape[1] * inner)), cost, *shape[:2], inner, ignore, mean, spread
+        )
+    return _WORDS.pack(1, 1, cost, *shape[:2], inner, ignore, mean, spread)
 
 
 def entries(x: Array, target: Array, weight: Array | None, reduction: str, ignore: int) -> Any:
@@ -168,8 +194,14 @@ def spread(
         return None
     if g.shape != (target.shape if single else ()):
         return None
-    out = np.zeros(shape, g.dtype)
-    failed = _functions(g.dtype.char)[1](_words(shape, ignore, reduction == "mean", single), g, target, weight, out)
+    _, divisor, filled = _functions(g.dtype.char)
+    by = None
+    if reduction == "mean":
+        by = np.empty((), g.dtype)
+        if divisor(_words(shape, ignore, True, single), target, weight, by):
+            return None
+    out = np.empty(shape, g.dtype)
+    failed = filled(_words(shape, ignore, by is not None, single, True), g, target, weight, by, out)
     return None if failed else out
 
 

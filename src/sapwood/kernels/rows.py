@@ -18,6 +18,10 @@ BLOCK = 1024
 """Elements of a row that are reduced at a time; what they are computed into stays in the first-level cache."""
 STRIP = 256
 """Columns that are reduced together."""
+LINE = 64
+"""Bytes that come into the cache together."""
+NEAR = 4096
+"""Elements of a row whose successor is fetched ahead."""
 TOGETHER = 32
 """Rows of columns that are added up in their own dtype before the sums are added to doubles."""
 DIMS = 8
@@ -318,7 +322,14 @@ class Writer:
         roots = [*sweep.roots, *(root for _, root, _ in sweep.reductions)]
         blocks = [reducing.Lanes(f, name, root.dtype, lanes) for name, root, _ in sweep.reductions]
 
+        coming = self._coming(f, s, start)
+
         def take(values: list[Value], mask: Value) -> None:
+            if not mask:
+                for cell, size in coming:
+                    for _ in range(lanes * size // LINE):
+                        f.do(f"call void @llvm.prefetch.p0(ptr {cell.get()}, i32 0, i32 3, i32 1)")
+                        cell.set(f.at(cell.get(), LINE))
             for block, value in zip(blocks, values):
                 block.take(value, mask)
 
@@ -336,6 +347,22 @@ class Writer:
             values = inline(f, after, {"%h": high.get(), "%l": low.get(), "%x": x})
             high.set(values[0])
             low.set(values[1])
+
+    def _coming(self, f: Function, s: int, start: Value) -> list[tuple[Cell, int]]:
+        """Return where the next unit's elements lie and their sizes, of what the first sweep will read.
+
+        The second sweep finds its own numbers in the cache, so it has them fetched while the memory has nothing to do.
+        """
+        if s != 1:
+            return []
+        kinds, inner = self.kernel.kinds, self.kernel.inner
+        # A long row would drive out what it comes for.
+        near = f.compare("sle", self.counts["width"], NEAR)
+        found = []
+        for k in dict.fromkeys(i for kind, i, _ in self.kernel.sweeps[0].sources if kind == "operand" and inner[i]):
+            skip = f.add(f.choose(near, self.steps["kept"][k], 0), f.mul(start, SIZES[kinds[k]]))
+            found.append((f.cell("ptr", f.at(self.here[k].get(), skip)), SIZES[kinds[k]]))
+        return found
 
     def _places(self, s: int) -> list[tuple[str, int]]:
         sweep = self.kernel.sweeps[s]

@@ -120,6 +120,8 @@ class Op:
     """Why kernels do not do the op's work, in words; None where they may."""
     native: Any = None
     """Makes what takes forward's place on large arrays, native(forward, least), where a formula does not say it."""
+    native_vjp: Any = None
+    """Makes what takes the place of vjp's kernel on large arrays, native_vjp(kernel, least)."""
     batch: Any = None
     onnx: Any = None
     jax: Any = None

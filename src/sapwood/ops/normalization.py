@@ -110,6 +110,22 @@ class native_layer_norm(Fused):
         return g_x, g_weight, ops.tied(ops.sum(g_out, rest) if rest else g_out, input)
 
 
+def _native_layer_back(kernel: Any, least: int) -> Any:
+    """Return the gradients of layer_norm by native code, and by `kernel` what that does not know."""
+    from ..kernels import layer_norm
+
+    def vjp(g, needs, input, weight, normalized_shape, eps):
+        if type(input) is type(g) is np.ndarray and input.size >= least:
+            width = math.prod(normalized_shape)
+            found = layer_norm.back(g, input, weight, width, eps, needs)
+            if found is not None:
+                g_x, *rest = found
+                return g_x, *[r if r is None else r.reshape(normalized_shape) for r in rest]
+        return kernel(g, needs, input, weight, normalized_shape, eps)
+
+    return vjp
+
+
 @op
 class layer_norm_of(Fused):
     """Normalise over the last dimensions, then scale and shift.
@@ -124,6 +140,7 @@ class layer_norm_of(Fused):
     grad_fn = "NativeLayerNormBackward0"
     samples = _layer_samples
     canon = native_layer_norm.op.canon
+    native_vjp = _native_layer_back
     onnx = "LayerNormalization"
 
     def forward(input, normalized_shape, weight, bias, eps):

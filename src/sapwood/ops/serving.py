@@ -225,6 +225,8 @@ def shared(function: Callable[..., Any]) -> Callable[..., Any]:
 def _kernel_of_formula(op: type[Op], name: str, function: Any) -> Any:
     from ..kernels.fuse import Fused
 
+    if name == "vjp" and op.native_vjp is not None:
+        return op.native_vjp(Fused(function, None, warm.LEAST), warm.LEAST)
     if op.kind == "elementwise" and name != "vjp":
         i = input_names(op).index(name.removeprefix("vjp_"))
         found = formula_kernel(op, input_names(op)[i], function, op.wants[i], warm.LEAST)

@@ -45,12 +45,13 @@ class softmax_of(Softmax):
         dim = dim if input.ndim else ()
         out = np.asarray(input - np.maximum.reduce(input, axis=dim, keepdims=True))
         np.exp(out, out=out)
-        out /= np.add.reduce(out, axis=dim, keepdims=True)
+        # One division for each sum: dividing every element costs more than computing its exponential does.
+        out *= 1 / np.add.reduce(out, axis=dim, keepdims=True)
         return out
 
     def formula(input, dim):
         e = ops.exp(input - ops.amax(input, dim, True))
-        return e / ops.sum(e, dim, True)
+        return e * (1 / ops.sum(e, dim, True))
 
 
 @op

@@ -11,15 +11,22 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, ExportError, MissingError
+from sapwood.export.onnx.functions import DOMAIN, Folder
+from sapwood.export.onnx.sizes import axes_of, compare
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
-from sapwood.ops.declare import REQUIRED
+from sapwood.serialization.archive import atomic_file
 
 __all__ = ["BUILDERS", "Exporter", "builds", "export", "in_words"]
 
 Builder = Callable[["Exporter", Call], Any]
 BUILDERS: dict[str, Builder] = {}
 """What writes an op's call: called with the exporter and the call, it returns the names of the results."""
+
+CONSTANT = "constant__"
+"""What names of constants begin with that no parameter is."""
+MOST = 2**31 - 2**20
+"""Bytes that ONNX keeps in one file."""
 
 TYPES = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
@@ -90,10 +97,10 @@ class Exporter:
         """Return the name of a constant; equal ones are shared."""
         a = np.asarray(array)
         for name, old in self.initializers.items():
-            alike = name.startswith("constant__") and old.dtype == a.dtype and old.shape == a.shape and a.size <= 16
+            alike = name.startswith(CONSTANT) and old.dtype == a.dtype and old.shape == a.shape and a.size <= 16
             if alike and np.array_equal(old, a, equal_nan=a.dtype.kind == "f"):
                 return name
-        name = self.name("constant")
+        name = self.name(CONSTANT.rstrip("_"))
         self.initializers[name] = a
         return name
 
@@ -226,6 +233,7 @@ def export(
     output_names: Sequence[str] | None = None,
     opset_version: int = 21,
     dynamic_axes: Mapping[str, Any] | None = None,
+    functions: bool = False,
     **ignored: Any,
 ) -> Any:
     """Export a module or a function as an ONNX model.
@@ -242,6 +250,7 @@ def export(
         opset_version: of the standard operators.
         dynamic_axes: by input name, dimensions that may have any size: {"x": {0: "batch"}} or {"x": [0]}. The function
             is run on a second example with other sizes there, to see what depends on them.
+        functions: write modules as functions of the model, nested as they are; calls that do the same share one.
         ignored: further arguments of PyTorch's function, which change nothing here.
 
     Returns:
@@ -269,20 +278,22 @@ def export(
     if len({id(v) for v in graph.outputs}) != len(graph.outputs):
         raise ExportError("export: one tensor is returned twice; ONNX names each output once")
     x = Exporter(opset_version)
-    axes = _axes(graph, input_names, dynamic_axes)
+    axes = axes_of(graph, input_names, dynamic_axes)
     sizes: dict[str, list[Any]] = {}
     if axes:
-        sizes = _compare(x, graph, function, given, dict(kwargs or {}), axes)
+        sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
     for i, value in enumerate(graph.inputs):
         x.known[value.name] = input_names[i] if input_names else value.name
     for value in (*graph.parameters, *graph.buffers, *graph.constants):
         if graph.uses()[value.name] or value in graph.outputs:
             x.known[value.name] = value.name
             x.initializers[value.name] = value.data.detach().numpy()
+    scopes: dict[int, Any] = {}
     for call in graph.calls:
         first = len(x.nodes)
         x.call(call)
         for node in x.nodes[first:]:
+            scopes[id(node)] = call.scope
             for scope in call.scope[-1:]:
                 entry = node.metadata_props.add()
                 entry.key, entry.value = "module", str(scope)
@@ -299,14 +310,28 @@ def export(
         outputs.append(_info(onnx, wanted, value, sizes.get(value.name)))
     inputs = [_info(onnx, x.known[v.name], v, sizes.get(v.name)) for v in graph.inputs]
     _drop_unused(x, [o.name for o in outputs])
-    produced = {n for node in x.nodes for n in node.output} - {o.name for o in outputs}
-    infos = [
-        _info(onnx, v.name, v, sizes.get(v.name)) for c in graph.calls for v in c.results if v.name in produced
-    ]  # fmt: skip
+    ends = {o.name for o in outputs}
+    produced = {n for node in x.nodes for n in node.output} - ends
+    infos = {
+        v.name: _info(onnx, v.name, v, sizes.get(v.name)) for c in graph.calls for v in c.results if v.name in produced
+    }
+    opsets, extra = [onnx.helper.make_opsetid("", opset_version)], {}
+    if functions:
+        constants = {n: a for n, a in x.initializers.items() if n.startswith(CONSTANT)}
+        typed = {x.known[v.name]: v for v in graph.values() if v.name in x.known and not v.dtype.is_complex}
+        every = {n: _info(onnx, n, v, sizes.get(v.name)) for n, v in typed.items()}
+        symbols = frozenset(word for named in axes.values() for word in named.values())
+        folder = Folder(onnx, opset_version, scopes, constants, every, symbols)
+        x.nodes = folder.fold(x.nodes, sorted(ends))
+        if folder.functions:
+            opsets.append(onnx.helper.make_opsetid(DOMAIN, 1))
+            extra["functions"] = folder.functions
+        _drop_unused(x, list(ends))
+        shown = {n for node in x.nodes for n in node.output}
+        infos = {n: i for n, i in infos.items() if n in shown}
     weights = [_tensor(onnx, name, a) for name, a in x.initializers.items()]
-    made = onnx.helper.make_graph(x.nodes, graph.name, inputs, outputs, weights, value_info=infos)
-    opsets = [onnx.helper.make_opsetid("", opset_version)]
-    model = onnx.helper.make_model(made, opset_imports=opsets, producer_name="sapwood")
+    made = onnx.helper.make_graph(x.nodes, graph.name, inputs, outputs, weights, value_info=list(infos.values()))
+    model = onnx.helper.make_model(made, opset_imports=opsets, producer_name="sapwood", **extra)
     model.ir_version = min(model.ir_version, 10)
     if f is not None:
         _write(onnx, model, Path(f))
@@ -337,82 +362,15 @@ def _drop_unused(x: Exporter, outputs: list[str]) -> None:
     x.initializers = {n: a for n, a in x.initializers.items() if n in wanted}
 
 
-def _axes(graph: Graph, names: Any, dynamic: Any) -> dict[int, dict[int, str]]:
-    """Return by the number of an input its dynamic dimensions and what they are called."""
-    found: dict[int, dict[int, str]] = {}
-    known = list(names) if names else [v.name for v in graph.inputs]
-    for name, axes in (dynamic or {}).items():
-        if name not in known:
-            continue
-        i = known.index(name)
-        given = axes if isinstance(axes, Mapping) else {a: f"{name}_{a}" for a in axes}
-        rank = len(graph.inputs[i].shape)
-        for a, word in given.items():
-            if not -rank <= a < rank:
-                raise ArgumentError(f"export: dynamic_axes: {name} has {rank} dimensions, got {a}")
-            found.setdefault(i, {})[a % rank] = str(word)
-    return found
-
-
-def _compare(
-    x: Exporter, graph: Graph, function: Any, args: Any, kwargs: Any, axes: dict[int, dict[int, str]]
-) -> dict[str, list[Any]]:
-    """Run the function on other sizes; note which attributes change, and return the symbolic sizes of values."""
-    import sapwood
-
-    if isinstance(function, Graph):
-        raise ArgumentError("export: dynamic_axes needs the function itself, to run it on other sizes")
-    words = list(dict.fromkeys(w for a in axes.values() for w in a.values()))
-    grown = {word: 1 + k for k, word in enumerate(words)}
-    count = -1
-
-    def larger(thing: Any) -> Any:
-        nonlocal count
-        if isinstance(thing, sapwood.Tensor):
-            count += 1
-            shape = list(thing.shape)
-            for a, word in axes.get(count, {}).items():
-                shape[a] += grown[word]
-            index = tuple(sapwood.arange(n) % max(o, 1) for n, o in zip(shape, thing.shape))
-            for d, (n, o) in enumerate(zip(shape, tuple(thing.shape))):
-                if n != o:
-                    thing = sapwood.index_select(thing, d, index[d])
-            return thing
-        if isinstance(thing, list | tuple):
-            return type(thing)(larger(t) for t in thing)
-        return {k: larger(v) for k, v in thing.items()} if isinstance(thing, dict) else thing
-
-    other = capture(function, *larger(tuple(args)), **larger(kwargs))
-    if [c.op for c in other.calls] != [c.op for c in graph.calls]:
-        raise ExportError("export: with other sizes the function makes other calls; export it with fixed sizes")
-    by_growth = {v: k for k, v in grown.items()}
-    sizes: dict[str, list[Any]] = {}
-    for a, b in zip(graph.values(), other.values()):
-        if a.shape != b.shape:
-            sizes[a.name] = [
-                m if m == n else by_growth.get(n - m) or f"{a.name}_{d}"
-                for d, (m, n) in enumerate(zip(a.shape, b.shape))
-            ]
-    for mine, theirs in zip(graph.calls, other.calls):
-        changed = {k: theirs.attrs[k] for k, v in mine.attrs.items() if repr(v) != repr(theirs.attrs[k])}
-        if changed:
-            x.dynamic[id(mine)] = changed
-    return sizes
-
-
 def _write(onnx: Any, model: Any, path: Path) -> None:
     """Write a model, whole or not at all; weights beyond ONNX's 2 GB go into a file beside it."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    try:
-        if model.ByteSize() >= 2**31 - 2**20:
-            onnx.save(model, name, save_as_external_data=True, location=f"{path.name}.data")
-        else:
-            onnx.save(model, name)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
-
-
-assert REQUIRED is not None
+    if model.ByteSize() < MOST:
+        with atomic_file(os.fspath(path)) as file:
+            file.write(model.SerializeToString())
+        return
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
+        beside = f"{path.name}.data"
+        onnx.save(model, os.path.join(folder, path.name), save_as_external_data=True, location=beside)
+        # The weights first: a model without them could not be read.
+        for name in (beside, path.name):
+            os.replace(os.path.join(folder, name), path.parent / name)
