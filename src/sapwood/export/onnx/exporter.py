@@ -153,7 +153,8 @@ class Exporter:
         elif call.op.formula is not None:
             made = self._by_formula(call)
         else:
-            raise ExportError(f"export: {in_words(call)} has no ONNX form")
+            why = "; it draws random numbers: call model.eval() first" if call.op.kind == "draw" else ""
+            raise ExportError(f"export: {in_words(call)} has no ONNX form{why}")
         names = [made] if isinstance(made, str) else list(made)
         fresh = {n: node for node in self.nodes[first:] for n in node.output}
         for value, name in zip(call.results, names):
