@@ -234,6 +234,13 @@ def test_backward_inside_is_refused():
     program(sapwood.ones(2))
     (w * 2).sum().backward()
 
+    def step(x):
+        (w * x).sum().backward()
+        return w.grad
+
+    with pytest.raises(CaptureError, match=r"runs backward\(\) at .*test_capture"):
+        capture(step, sapwood.ones(2))
+
 
 def test_writes_past_the_ops_are_refused():
     def by_array(x):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import threading
 from collections import namedtuple
 from dataclasses import dataclass
 from typing import Any
@@ -13,9 +15,12 @@ from agreement import agrees, identical, read_back
 
 import sapwood
 import sapwood.nn.functional as F
-from sapwood import nn
-from sapwood.errors import ArgumentError
+from sapwood import alias, nn
+from sapwood.autograd.run import before_pass
+from sapwood.errors import ArgumentError, CaptureError
 from sapwood.graph import capture, parse, run
+from sapwood.nn import hooks
+from sapwood.state import get_mode
 
 Pair = namedtuple("Pair", "left right")
 
@@ -266,3 +271,57 @@ def test_the_arguments_are_not_run_twice():
     graph = capture(program, sapwood.ones(2))
     run(graph, sapwood.ones(2))
     assert calls == [1]
+
+
+def test_a_graph_within_a_capture_and_fused_functions():
+    inner = capture(lambda x: x.exp() * 2, sapwood.ones(2))
+    graph = agrees(lambda x: inner(x[1:]) + x[0], sapwood.ones(3))
+    assert [c.op.name for c in graph.calls] == ["slice", "exp", "mul", "select", "add"]
+    fused = sapwood.fuse(lambda a, b: (a * b).exp())
+    graph = capture(lambda x: fused(x, x) + 1, sapwood.ones(2))
+    assert [c.op.name for c in graph.calls] == ["mul", "exp", "add"]
+
+
+def test_what_a_thread_computes_is_warned_of():
+    found = []
+
+    def program(x):
+        thread = threading.Thread(target=lambda: found.append(x.exp()))
+        thread.start()
+        thread.join()
+        return found[-1] + 1
+
+    graph = capture(program, sapwood.ones(2, requires_grad=True))
+    assert "made by ExpBackward0, was computed out of sight" in graph.warnings[0]
+
+
+def test_nothing_is_left_behind():
+    def fails(x):
+        raise KeyError("gone")
+
+    for program in (fails, lambda x: x + 1):
+        with contextlib.suppress(CaptureError):
+            capture(program, sapwood.ones(1))
+        assert not alias.guards
+        assert not before_pass
+        assert not hooks.any_global()
+        assert get_mode() == 1
+
+
+def test_text_that_was_changed_is_refused_in_order():
+    texts = [str(capture(both, *arguments())), str(capture(nn.BatchNorm1d(2), sapwood.ones(3, 2)))]
+    rng = np.random.default_rng(0)
+    refused = 0
+    for _ in range(400):
+        text = list(texts[rng.integers(2)])
+        for _ in range(rng.integers(1, 4)):
+            i, j = rng.integers(len(text), size=2)
+            if rng.integers(2):
+                text[i], text[j] = text[j], text[i]
+            else:
+                text[i] = rng.choice(list("%(),.:[]{}='# \n0a-"))
+        try:
+            parse("".join(text))
+        except CaptureError:
+            refused += 1
+    assert refused > 300

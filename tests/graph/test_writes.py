@@ -339,6 +339,24 @@ def test_what_wrote_and_where_is_said():
         capture(program, sapwood.ones(2))
 
 
+def test_an_optimizers_step_is_refused():
+    w = nn.Parameter(sapwood.ones(2))
+    optimizer = sapwood.optim.SGD([w], lr=0.1)
+    w.grad = sapwood.ones(2)
+
+    def before_it_is_read(x):
+        optimizer.step()
+        return x * w
+
+    def never_read(x):
+        optimizer.step()
+        return x * 2
+
+    for program in (before_it_is_read, never_read):
+        with pytest.raises(CaptureError, match=r"SGD at .*optimizer\.step.* wrote to"):
+            capture(program, sapwood.ones(2))
+
+
 def test_memory_that_no_known_tensor_covers():
     memory = np.zeros(4, np.float32)
     small, large = sapwood.from_numpy(memory[:2]), sapwood.from_numpy(memory)

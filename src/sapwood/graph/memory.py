@@ -25,7 +25,7 @@ def place_of(array: Any) -> Place:
 class Store:
     """A piece of memory: what its tensors stand for now, and the root that the others can be read from."""
 
-    def __init__(self, array: Any, value: Value) -> None:
+    def __init__(self, array: Any, value: Value, stamps: int | None = None) -> None:
         self.owner = alias.owner(array)
         self.version = 0
         self.history = value
@@ -36,6 +36,9 @@ class Store:
         self._stamps = 0
         self.set_root(array, value)
         self.synchronise()
+        if stamps is not None:
+            # Counted when the program began.
+            self._stamps = stamps
 
     def set_root(self, array: Any, value: Value) -> None:
         """Let a tensor be the one that all others are read from."""

@@ -148,6 +148,12 @@ class Recorder(Values):
 
     def finish(self) -> None:
         """Note the values that the program has left in what went in."""
+        for tensor in self.around.memory.values():
+            record = alias.stamp_of(tensor._array)
+            key = id(alias.owner(tensor._array))
+            if record is not None and key not in self._stores and record.version != self.around.stamps[key]:
+                # It was written to without being read.
+                self.plain_value_of(tensor)
         rebound = {}
         for name, slot, now in self.around.rebound():
             rebound[id(slot.tensor)] = now

@@ -34,6 +34,8 @@ class Surroundings:
         self.tensors: dict[int, tuple[Role, str]] = {}
         self.memory: dict[int, Any] = {}
         """By what owns their memory: one tensor of each piece."""
+        self.stamps: dict[int, int] = {}
+        """By what owns their memory: how many writes to it were counted at the beginning."""
         self.slots: dict[str, Slot] = {}
         """By name: where a tensor was found that an assignment may replace."""
         self._kept: list[Any] = []
@@ -79,6 +81,9 @@ class Surroundings:
             self._name(thing, "constant", name)
         elif hasattr(thing, "named_parameters") and not isinstance(thing, type):
             self.add_module(name + ".", thing)
+        elif isinstance(getattr(thing, "param_groups", None), list):
+            for i, p in enumerate(p for group in thing.param_groups for p in group["params"]):
+                self.add(f"{name}.{i}", p)
         elif isinstance(thing, list | tuple | dict) and depth and len(thing) <= 1000:
             entries = thing.items() if isinstance(thing, dict) else enumerate(thing)
             for key, part in entries:
@@ -103,8 +108,11 @@ class Surroundings:
 
     def _name(self, tensor: Any, role: Role, name: str) -> None:
         self.tensors.setdefault(id(tensor), (role, name.replace(" ", "_")))
-        self.memory.setdefault(id(alias.owner(tensor._array)), tensor)
-        self._kept.append((tensor, alias.owner(tensor._array)))
+        owner = alias.owner(tensor._array)
+        self.memory.setdefault(id(owner), tensor)
+        record = alias.stamp_of(owner)
+        self.stamps.setdefault(id(owner), 0 if record is None else record.version)
+        self._kept.append((tensor, owner))
 
     def rebound(self) -> Iterator[tuple[str, Slot, Any]]:
         """Yield the slots that hold another thing now, with it."""

@@ -129,7 +129,7 @@ def parse(source: str, data: Mapping[str, Any] | None = None) -> Graph:
             reader.line(line.strip())
         except CaptureError:
             raise
-        except (ValueError, KeyError, SyntaxError, AttributeError) as problem:
+        except (ValueError, LookupError, SyntaxError, AttributeError, TypeError, RecursionError) as problem:
             raise CaptureError(f"parse: line {number} is no part of a graph: {line.strip()!r} ({problem})") from problem
     if not reader.done:
         raise CaptureError("parse: the text ends without a line that returns something")
@@ -156,7 +156,10 @@ class _Reader:
             self.graph.warnings.append(line[9:])
         elif line.startswith("takes "):
             places = {v.name: i for i, v in enumerate(self.graph.inputs)}
-            self.graph.arguments = self._structured(line[6:], lambda value: places[value.name])
+            arguments = self._structured(line[6:], lambda value: places[value.name])
+            if not isinstance(arguments, dict):
+                raise ValueError("expected arguments by name")
+            self.graph.arguments = arguments
         elif line.startswith("write "):
             name, _, left = line[6:].partition(" = ")
             self.graph.writes[name] = self.known[left.removeprefix("%")]

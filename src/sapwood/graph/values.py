@@ -10,7 +10,7 @@ from ..errors import CaptureError
 from ..node import as_function
 from ..ops.declare import draws, registry
 from ..origin import here, place
-from ..state import GRAD, get_mode
+from ..state import GRAD, get_mode, next_seq
 from ..tensor import wrap
 from .ir import Call, Graph, Line, Role, Value
 from .memory import Store, place_of
@@ -59,6 +59,8 @@ class Values:
         """What is made once of a value: cut off from the graph, or in place of one that was written over."""
         self._hidden: set[str] = set()
         """Names of values written outside the graph: under no_grad, or through detach() and .data."""
+        self._began = next_seq()
+        self._lines: dict[Any, Line | None] = {}
         self._scopes: Scopes | None = None
         self._grad = True
 
@@ -81,10 +83,16 @@ class Values:
         if role != "constant" or id(tensor) in self.around.tensors:
             self._changing.add(value.name)
         key = id(alias.owner(tensor._array))
+        made = getattr(tensor._node, "seq", 0)
+        if role == "constant" and made > self._began:
+            own = as_function(tensor._node)[0].name()
+            self._warn(
+                f"{value.name}, made by {own}, was computed out of sight, as in another thread; it is a constant"
+            )
         if key not in self._stores:
             base = tensor._base
             if base is None or alias.owner(base._array) is not alias.owner(tensor._array):
-                self._stores[key] = Store(tensor._array, value)
+                self._stores[key] = Store(tensor._array, value, self.around.stamps.get(key))
             else:
                 # Views go in beside their base, which all of them can be read from.
                 self._stores[key] = Store(base._array, self.source(*self._role_of(base), base))
@@ -234,11 +242,17 @@ class Values:
             if value.role == "constant" and value.name not in self._changing:
                 value.data = self._firsts[value.name]
 
+    def _line(self) -> Line | None:
+        origin = here()
+        if origin not in self._lines:
+            found = place(origin)
+            line = None if found is None else Line(found.short, found.line, found.function, found.text)
+            self._lines[origin] = line
+        return self._lines[origin]
+
     def _call(self, op: Any, inputs: Any, attrs: Any, results: Any) -> Call:
         """Add a call; `results` are shapes, types, and whether a gradient is wanted."""
-        found = place(here())
-        line = None if found is None else Line(found.short, found.line, found.function, found.text)
-        call = Call(op, inputs, attrs, (), self._scopes.now() if self._scopes else (), line)
+        call = Call(op, inputs, attrs, (), self._scopes.now() if self._scopes else (), self._line())
         # What tells tensors of one memory apart stands for no call of the program.
         call.no_grad = self._grad and not get_mode() & GRAD and op.name not in ("in_place_of", "slice_of")
         call.results = tuple(

@@ -62,7 +62,13 @@ def again(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     """Call `op` with attributes that are canonical already, as a recorded call has them."""
     inputs = checked_inputs(op, inputs, False)
     arrays, _ = to_arrays(op, inputs)
-    return finish(op, inputs, arrays, attrs, evaluate(op, arrays, attrs, inputs))
+    if get_mode() & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, op.name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
+    else:
+        result = evaluate(op, arrays, attrs, inputs)
+    return finish(op, inputs, arrays, attrs, result)
 
 
 def watched(*operands: Any) -> bool:
