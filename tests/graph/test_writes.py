@@ -367,3 +367,10 @@ def test_memory_that_no_known_tensor_covers():
 
     with pytest.raises(CaptureError, match=r"cannot follow; call clone"):
         capture(program, sapwood.ones(2))
+
+
+def test_inputs_turned_in_place():
+    graph = capture(lambda x: x.t_() * 2, sapwood.ones(2, 3))
+    assert graph.writes == {}
+    assert "x has become float32[3, 2] in place" in graph.warnings[0]
+    assert graph(sapwood.ones(2, 3)).shape == (3, 2)

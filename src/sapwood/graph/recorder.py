@@ -10,6 +10,7 @@ import numpy as np
 
 from .. import alias, dtypes
 from ..autograd.observe import observing, watch_calls, watch_reads
+from ..errors import CaptureError
 from ..ops.declare import draws, registry
 from ..origin import here, place
 from ..random import Generator
@@ -61,7 +62,7 @@ class Recorder(Values):
         if op.name in draws and draws[op.name] is op and name != op.name:
             self._blank(inputs[0])
         given = tuple(tuple(map(self._operand, x)) if isinstance(x, tuple) else self._operand(x) for x in inputs)
-        named = {n: self._stream(a) if isinstance(a, Generator) else a for n, a in zip(op.attrs, attrs)}
+        named = {n: self._attribute(op, n, a) for n, a in zip(op.attrs, attrs)}
         result = compute()
         raw = tuple(map(np.asarray, result)) if op.outs or op.many else (np.asarray(result),)
         self._pending.append(_Pending(op, name, len(inputs), given, named, raw))
@@ -72,6 +73,24 @@ class Recorder(Values):
         if id(alias.owner(tensor._array)) not in self._stores and id(tensor) not in self.around.tensors:
             value = self.source("constant", "constant", tensor)
             value.data = self._firsts[value.name] = wrap(np.zeros_like(tensor._array))
+
+    def _attribute(self, op: Any, name: str, x: Any) -> Any:
+        """Return an attribute as the graph keeps it: a number for a tensor of one element.
+
+        Raises:
+            CaptureError: it is another tensor.
+        """
+        if isinstance(x, Generator):
+            return self._stream(x)
+        if not isinstance(x, Tensor):
+            return x
+        if x._array.ndim:
+            raise CaptureError(
+                f"capture: {op.name} was given a tensor of shape {tuple(x.shape)} for {name}, which is no operand; a "
+                "number is expected"
+            )
+        self._read(f"the argument {name} of {op.name}:", x)
+        return x._array.item()
 
     def _operand(self, x: Any) -> Any:
         return self.value_of(x) if isinstance(x, Tensor) else x
@@ -167,7 +186,9 @@ class Recorder(Values):
                 continue
             now = rebound.get(id(tensor), tensor)
             left, _ = self.plain_value_of(now)
-            if left is not value:
+            if left.type != value.type:
+                self._warn(f"{value.name} has become {left.type} in place; a run of the graph leaves its form as it is")
+            elif left is not value:
                 self.graph.writes[value.name] = left
                 self.left[value.name] = now
             if now is not tensor and value.data is not None:

@@ -49,6 +49,7 @@ class Values:
         self.around = around
         self.sources: dict[str, Any] = {}
         """By name: the tensors that go in."""
+        self._arrays: dict[str, Any] = {}
         self._firsts: dict[str, Any] = {}
         self._seen: dict[int, _Seen] = {}
         self._stores: dict[int, Store] = {}
@@ -68,7 +69,12 @@ class Values:
 
     def first(self, value: Value) -> Any:
         """Return the tensor behind a value that goes in, as it was at the beginning."""
-        return self._firsts.get(value.name, value.data if value.data is not None else self.sources[value.name])
+        if value.name in self._firsts:
+            return self._firsts[value.name]
+        tensor = value.data if value.data is not None else self.sources[value.name]
+        # It may look at its memory in another way now, as after t_(), or at other memory.
+        array = self._arrays[value.name]
+        return tensor if tensor._array is array else wrap(array)
 
     def source(self, role: Role, name: str, tensor: Any) -> Value:
         """Let a tensor be one that goes in."""
@@ -80,6 +86,7 @@ class Values:
         places = {"input": self.graph.inputs, "parameter": self.graph.parameters, "buffer": self.graph.buffers}
         places.get(role, self.graph.constants).append(value)
         self.sources[value.name] = tensor
+        self._arrays[value.name] = tensor._array
         if role != "constant" or id(tensor) in self.around.tensors:
             self._changing.add(value.name)
         key = id(alias.owner(tensor._array))
