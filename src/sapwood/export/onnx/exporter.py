@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, ExportError, MissingError
+from sapwood.export.onnx.compositions import COMPOSITIONS
 from sapwood.export.onnx.functions import DOMAIN, Folder
+from sapwood.export.onnx.reasons import DRAWN, NOT_EXPORTED
 from sapwood.export.onnx.sizes import axes_of, compare
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
@@ -67,6 +69,8 @@ class Exporter:
         self.doc = ""
         self.dynamic: dict[int, dict[str, Any]] = {}
         """By the identity of a call: attributes that came out otherwise for an example of other sizes."""
+        self.sizes: dict[str, list[Any]] = {}
+        """Shapes of values that have dynamic sizes, by name."""
         self._count = 0
 
     # What builders use.
@@ -103,6 +107,10 @@ class Exporter:
         name = self.name(CONSTANT.rstrip("_"))
         self.initializers[name] = a
         return name
+
+    def tensor(self, array: Any) -> Any:
+        """Return an array as an attribute holds it."""
+        return self.onnx.numpy_helper.from_array(np.asarray(array))
 
     def ints(self, *values: int) -> str:
         """Return the name of a constant of int64."""
@@ -150,11 +158,14 @@ class Exporter:
         builder = BUILDERS.get(call.op.name)
         if builder is not None:
             made = builder(self, call)
+        elif call.op.name in COMPOSITIONS:
+            made = self.composed(call)
         elif call.op.formula is not None:
-            made = self._by_formula(call)
+            made = self.composed(call, call.op.formula)
         else:
-            why = "; it draws random numbers: call model.eval() first" if call.op.kind == "draw" else ""
-            raise ExportError(f"export: {in_words(call)} has no ONNX form{why}")
+            drawn = call.op.kind == "draw"
+            reason = DRAWN if drawn else NOT_EXPORTED.get(call.op.name, "nothing says how")
+            raise ExportError(f"export: {in_words(call)} has no ONNX form: {reason}")
         names = [made] if isinstance(made, str) else list(made)
         fresh = {n: node for node in self.nodes[first:] for n in node.output}
         for value, name in zip(call.results, names):
@@ -173,10 +184,16 @@ class Exporter:
                     if n == old:
                         names[i] = new
 
-    def _by_formula(self, call: Call) -> list[str]:
-        """Write a call as the ops that its formula consists of."""
+    def composed(self, call: Call, function: Any = None) -> list[str]:
+        """Write a call as the ops that a function consists of: its formula, or by default its composition here."""
         import sapwood
 
+        if function is None:
+            function = COMPOSITIONS[call.op.name]
+            for name in call.attrs:
+                self.attr(call, name)
+            if any(v.name in self.sizes for v in call.values()):
+                raise ExportError(f"export: {in_words(call)} can be exported with fixed sizes only")
         examples = [
             sapwood.zeros(x.shape, dtype=x.dtype) if isinstance(x, Value) else x for x in call.inputs
         ]  # fmt: skip
@@ -187,11 +204,13 @@ class Exporter:
             left = iter(given)
             filled = [next(left) if isinstance(e, sapwood.Tensor) else e for e in examples]
             values = dict(zip(names, filled)) | call.attrs
+            if function is not call.op.formula:
+                return function(**values)
             positional = [values[n] for n, _, keyword in call.op.params if not keyword and n in values]
-            return call.op.formula(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
+            return function(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
 
         inner = capture(program, *tensors, name=call.op.name)
-        if any(c.op is call.op for c in inner.calls):
+        if any(c.op is call.op and c.attrs == call.attrs for c in inner.calls):
             raise ExportError(f"export: {in_words(call)} has no ONNX form: its formula is the op itself")
         outer = dict(self.known)
         given = [x for x in call.inputs if isinstance(x, Value)]
@@ -268,7 +287,17 @@ def export(
         >>> [n.op_type for n in model.graph.node]
         ['Gemm']
     """
-    from sapwood.export.onnx import elements, layers, maths, places, reductions, shapes  # noqa: F401 - they fill the table
+    from sapwood.export.onnx import (  # noqa: F401 - they fill the table
+        elements,
+        images,
+        layers,
+        maths,
+        places,
+        positions,
+        ranks,
+        reductions,
+        shapes,
+    )
 
     onnx = _onnx()
     given = args if isinstance(args, tuple) else (args,)
@@ -280,9 +309,8 @@ def export(
         raise ExportError("export: one tensor is returned twice; ONNX names each output once")
     x = Exporter(opset_version)
     axes = axes_of(graph, input_names, dynamic_axes)
-    sizes: dict[str, list[Any]] = {}
     if axes:
-        sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
+        x.sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
     for i, value in enumerate(graph.inputs):
         x.known[value.name] = input_names[i] if input_names else value.name
     for value in (*graph.parameters, *graph.buffers, *graph.constants):
@@ -308,19 +336,22 @@ def export(
             wanted = wanted if wanted != here else f"{wanted}_out"
             x.doc = ""
             x.nodes.append(onnx.helper.make_node("Identity", [here], [wanted]))
-        outputs.append(_info(onnx, wanted, value, sizes.get(value.name)))
-    inputs = [_info(onnx, x.known[v.name], v, sizes.get(v.name)) for v in graph.inputs]
+        outputs.append(_info(onnx, wanted, value, x.sizes.get(value.name)))
+    inputs = [_info(onnx, x.known[v.name], v, x.sizes.get(v.name)) for v in graph.inputs]
     _drop_unused(x, [o.name for o in outputs])
     ends = {o.name for o in outputs}
     produced = {n for node in x.nodes for n in node.output} - ends
     infos = {
-        v.name: _info(onnx, v.name, v, sizes.get(v.name)) for c in graph.calls for v in c.results if v.name in produced
+        v.name: _info(onnx, v.name, v, x.sizes.get(v.name))
+        for c in graph.calls
+        for v in c.results
+        if v.name in produced
     }
     opsets, extra = [onnx.helper.make_opsetid("", opset_version)], {}
     if functions:
         constants = {n: a for n, a in x.initializers.items() if n.startswith(CONSTANT)}
         typed = {x.known[v.name]: v for v in graph.values() if v.name in x.known and not v.dtype.is_complex}
-        every = {n: _info(onnx, n, v, sizes.get(v.name)) for n, v in typed.items()}
+        every = {n: _info(onnx, n, v, x.sizes.get(v.name)) for n, v in typed.items()}
         symbols = frozenset(word for named in axes.values() for word in named.values())
         folder = Folder(onnx, opset_version, scopes, constants, every, symbols)
         x.nodes = folder.fold(x.nodes, sorted(ends))
