@@ -21,7 +21,7 @@ from . import serving, slow
 from .declare import Op, registry
 from .record import is_differentiable, record
 
-FILLS = {"masked_fill_", "index_fill_"}
+FILLS = {"masked_fill_", "index_fill_", "index_put_", "__setitem__"}
 """They give some elements one value, so they make sense, if hardly ever, on expanded tensors: a warning is enough."""
 
 
