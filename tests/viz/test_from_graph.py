@@ -54,6 +54,16 @@ def test_in_place_writes_and_views_are_marked():
     assert ">in place</text>" in drawing.svg()
 
 
+def test_what_is_written_to_buffers_is_named():
+    drawing = viz.draw(nn.BatchNorm1d(3), example=sapwood.randn(4, 3))
+    written = {line: i.marks for i in drawing.items if i.kind == "op" for line in i.lines}
+    assert written == {
+        "writes running_mean": ("in place",),
+        "writes running_var": ("in place",),
+        "writes num_batches_tracked": ("in place",),
+    }
+
+
 def test_kinds_scopes_lines_and_dtypes():
     class Scaled(nn.Module):
         def __init__(self):

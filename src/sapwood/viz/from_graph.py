@@ -55,6 +55,9 @@ class Builder:
         self._places: dict[str, int] = {}
         self._links: dict[tuple[int, int, str, str], int] = {}
         self._uses = graph.uses()
+        self._written: dict[str, list[str]] = {}
+        for name, value in graph.writes.items():
+            self._written.setdefault(value.name, []).append(name)
 
     def add(self, item: Item) -> int:
         self.items.append(item)
@@ -93,7 +96,10 @@ class Builder:
     def call(self, call: Call) -> None:
         title = call.op.name + ("_" if call.in_place else "")
         line = f"{call.line} {call.line.text}".strip() if call.line else ""
-        box = self.add(Item("op", title, (), tip_of(call), marks_of(call), self.scope(call.scope), line))
+        written = [name for value in call.results for name in self._written.get(value.name, ())]
+        marks = marks_of(call, writes=bool(written))
+        lines = tuple(f"writes {name}" for name in written)
+        box = self.add(Item("op", title, lines, tip_of(call), marks, self.scope(call.scope), line))
         for value in call.values():
             made = value.role == "result"
             at = self._places[value.name] if made else self.source(value)
@@ -119,8 +125,8 @@ class Builder:
         ]
 
 
-def marks_of(call: Call) -> tuple[Mark, ...]:
-    return ("in place",) if call.in_place else ("view",) if call.view else ()
+def marks_of(call: Call, *, writes: bool) -> tuple[Mark, ...]:
+    return ("in place",) if call.in_place or writes else ("view",) if call.view else ()
 
 
 def tip_of(call: Call) -> str:
