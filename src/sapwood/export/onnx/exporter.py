@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from sapwood.errors import ArgumentError, ExportError, MissingError
+from sapwood.export.onnx.compositions import COMPOSITIONS
 from sapwood.export.onnx.functions import DOMAIN, Folder
+from sapwood.export.onnx.reasons import DRAWN, NOT_EXPORTED
 from sapwood.export.onnx.sizes import axes_of, compare
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
@@ -156,10 +158,14 @@ class Exporter:
         builder = BUILDERS.get(call.op.name)
         if builder is not None:
             made = builder(self, call)
+        elif call.op.name in COMPOSITIONS:
+            made = self.composed(call)
         elif call.op.formula is not None:
-            made = self._by_formula(call)
+            made = self.composed(call, call.op.formula)
         else:
-            raise ExportError(f"export: {in_words(call)} has no ONNX form")
+            drawn = call.op.kind == "draw"
+            reason = DRAWN if drawn else NOT_EXPORTED.get(call.op.name, "nothing says how")
+            raise ExportError(f"export: {in_words(call)} has no ONNX form: {reason}")
         names = [made] if isinstance(made, str) else list(made)
         fresh = {n: node for node in self.nodes[first:] for n in node.output}
         for value, name in zip(call.results, names):
@@ -171,6 +177,16 @@ class Exporter:
             else:
                 self.known[value.name] = name
 
+    def free(self, old: str, new: str) -> bool:
+        """Tell whether a result may be called otherwise: a node makes it, and nothing has the new name."""
+        made = {n for node in self.nodes for n in node.output}
+        return old in made and new not in made and new not in self.initializers and new not in self.known.values()
+
+    def rename(self, old: str, new: str) -> None:
+        """Call a result otherwise, everywhere."""
+        self._rename(0, old, new)
+        self.known = {k: new if v == old else v for k, v in self.known.items()}
+
     def _rename(self, first: int, old: str, new: str) -> None:
         for node in self.nodes[first:]:
             for names in (node.input, node.output):
@@ -178,10 +194,16 @@ class Exporter:
                     if n == old:
                         names[i] = new
 
-    def _by_formula(self, call: Call) -> list[str]:
-        """Write a call as the ops that its formula consists of."""
+    def composed(self, call: Call, function: Any = None) -> list[str]:
+        """Write a call as the ops that a function consists of: its formula, or by default its composition here."""
         import sapwood
 
+        if function is None:
+            function = COMPOSITIONS[call.op.name]
+            for name in call.attrs:
+                self.attr(call, name)
+            if any(v.name in self.sizes for v in call.values()):
+                raise ExportError(f"export: {in_words(call)} can be exported with fixed sizes only")
         examples = [
             sapwood.zeros(x.shape, dtype=x.dtype) if isinstance(x, Value) else x for x in call.inputs
         ]  # fmt: skip
@@ -192,11 +214,13 @@ class Exporter:
             left = iter(given)
             filled = [next(left) if isinstance(e, sapwood.Tensor) else e for e in examples]
             values = dict(zip(names, filled)) | call.attrs
+            if function is not call.op.formula:
+                return function(**values)
             positional = [values[n] for n, _, keyword in call.op.params if not keyword and n in values]
-            return call.op.formula(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
+            return function(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
 
         inner = capture(program, *tensors, name=call.op.name)
-        if any(c.op is call.op for c in inner.calls):
+        if any(c.op is call.op and c.attrs == call.attrs for c in inner.calls):
             raise ExportError(f"export: {in_words(call)} has no ONNX form: its formula is the op itself")
         outer = dict(self.known)
         given = [x for x in call.inputs if isinstance(x, Value)]
@@ -318,6 +342,9 @@ def export(
         if value.name not in x.known:
             raise ExportError(f"export: the output {value.name} is a result of {in_words(value.call)} that ONNX lacks")
         here = x.known[value.name]
+        if here != wanted and value.role == "result" and x.free(here, wanted):
+            x.rename(here, wanted)
+            here = wanted
         if here != wanted or value.role != "result":
             wanted = wanted if wanted != here else f"{wanted}_out"
             x.doc = ""

@@ -11,6 +11,7 @@ from sapwood import dtypes
 from sapwood.errors import ExportError
 from sapwood.export.onnx.exporter import Exporter, builds, in_words
 from sapwood.export.onnx.kinds import result_type
+from sapwood.export.onnx.positions import by_places
 from sapwood.graph.ir import Call
 
 
@@ -73,7 +74,8 @@ def _attention(x: Exporter, call: Call) -> list[Any]:
             scores = x.op("Where", x.operand(mask), scores, low)
         else:
             scores = x.op("Add", scores, x.operand(mask, t))
-    return [str(x.op("MatMul", x.op("Softmax", scores, axis=-1), x.operand(v))), None]
+    sums = x.op("ReduceLogSumExp", scores, x.ints(-1), keepdims=0)
+    return [str(x.op("MatMul", x.op("Softmax", scores, axis=-1), x.operand(v))), str(sums)]
 
 
 @builds("layer_norm_of")
@@ -126,7 +128,7 @@ def _max_pool(x: Exporter, call: Call) -> Any:
 @builds("avg_pool")
 def _avg_pool(x: Exporter, call: Call) -> Any:
     if x.attr(call, "divisor_override") or x.attr(call, "ceil_mode"):
-        raise ExportError(f"export: {in_words(call)} with divisor_override or ceil_mode has no ONNX form")
+        return x.composed(call)[0]
     return _pooled(x, call, "AveragePool", count_include_pad=int(bool(x.attr(call, "count_include_pad"))))[0]
 
 
@@ -140,7 +142,7 @@ def _adaptive(x: Exporter, call: Call) -> str:
     if all(s == 1 for s in wanted):
         return str(x.op("ReduceMean", a, x.ints(*range(rank - len(size), rank)), keepdims=1))
     if any(n % s for n, s in zip(shape, wanted)):
-        raise ExportError(f"export: {in_words(call)}: sizes {shape} are no multiples of {wanted}")
+        return x.composed(call)[0]
     batched = rank == len(size) + 2
     a = a if batched else x.op("Unsqueeze", a, x.ints(0))
     kernel = [n // s for n, s in zip(shape, wanted)]
@@ -191,18 +193,15 @@ def _state(x: Exporter, value: Any) -> Any:
 @builds("nll_loss")
 def _nll_loss(x: Exporter, call: Call) -> str:
     a, target, weight = call.inputs
-    if len(a.shape) < 2:
-        raise ExportError(f"export: {in_words(call)} of one example without a batch has no ONNX form")
-    return str(
-        x.op(
-            "NegativeLogLikelihoodLoss",
-            x.operand(a),
-            x.operand(target),
-            x.operand(weight),
-            ignore_index=x.attr(call, "ignore_index"),
-            reduction=x.attr(call, "reduction"),
-        )
+    names = [x.operand(a), x.operand(target)]
+    single = len(a.shape) < 2
+    if single:
+        names = [x.op("Unsqueeze", n, x.ints(0)) for n in names]
+    how = x.attr(call, "reduction")
+    made = x.op(
+        "NegativeLogLikelihoodLoss", *names, x.operand(weight), ignore_index=x.attr(call, "ignore_index"), reduction=how
     )
+    return str(x.op("Squeeze", made, x.ints(0)) if single and how == "none" else made)
 
 
 @builds("mse_loss")
@@ -225,12 +224,13 @@ def _padded(x: Exporter, call: Call) -> str:
         begins[rank - 1 - i], ends[rank - 1 - i] = pad[2 * i], pad[2 * i + 1]
     mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}.get(x.attr(call, "mode") or "circular")
     if mode is None or any(n < 0 for n in pad):
-        raise ExportError(f"export: {in_words(call)} has no ONNX form")
+        return by_places(x, call)
     return str(x.op("Pad", x.operand(call.inputs[0]), x.ints(*begins, *ends), None, mode=mode))
 
 
 @builds("max_pool_with_indices")
 def _max_pool_indices(x: Exporter, call: Call) -> list[Any]:
-    made = _pooled(x, call, "MaxPool", dilations=list(x.attr(call, "dilation")))
-    # ONNX counts places over the whole batch, here they are counted within a channel; the values alone are exported.
-    return [made[0], None]
+    values, places = _pooled(x, call, "MaxPool", 2, dilations=list(x.attr(call, "dilation")))
+    # ONNX counts places over the whole batch; here they are counted within a channel.
+    plane = math.prod(call.inputs[0].shape[-len(x.attr(call, "kernel_size")) :])
+    return [values, str(x.op("Mod", places, np.int64(plane)))]

@@ -28,13 +28,16 @@ def _embedding(x: Exporter, call: Call) -> str:
 
 @builds("gather")
 def _gather(x: Exporter, call: Call) -> str:
-    if not call.inputs[0].shape or call.inputs[0].shape[:0] != call.inputs[1].shape[:0] or not call.inputs[1].shape:
-        raise ExportError(f"export: {in_words(call)} of a number has no ONNX form")
-    a, index, dim = x.operand(call.inputs[0]), index_of(x, call.inputs[1]), x.attr(call, "dim")
-    rank = len(call.inputs[0].shape)
+    source, given = call.inputs
+    a, index, dim = x.operand(source), index_of(x, given), x.attr(call, "dim")
+    rank = len(source.shape)
+    if not rank or not given.shape:
+        a, index = (n if v.shape else x.op("Unsqueeze", n, x.ints(0)) for v, n in ((source, a), (given, index)))
+        made = x.op("GatherElements", a, index, axis=0)
+        return str(made if given.shape else x.op("Squeeze", made, x.ints(0)))
     for d in range(rank):
-        if d != dim % rank and call.inputs[0].shape[d] != call.inputs[1].shape[d]:
-            a = sliced(x, a, d, 0, call.inputs[1].shape[d])
+        if d != dim % rank and source.shape[d] != given.shape[d]:
+            a = sliced(x, a, d, 0, given.shape[d])
     return str(x.op("GatherElements", a, index, axis=dim))
 
 
@@ -59,14 +62,38 @@ def _scatter(x: Exporter, call: Call) -> str:
 
 @builds("index")
 def _indexed(x: Exporter, call: Call) -> str:
-    indices, dims = call.inputs[1], x.attr(call, "dims")
-    if len(indices) == 1 and indices[0].dtype is not dtypes.bool_:
-        return str(x.op("Gather", x.operand(call.inputs[0]), index_of(x, indices[0]), axis=dims[0]))
-    if any(v.dtype is dtypes.bool_ for v in indices) or list(dims) != list(range(len(dims))):
-        raise ExportError(f"export: {in_words(call)}: indices of several dimensions must be integers of the first ones")
+    indices, dims = call.inputs[1], list(x.attr(call, "dims"))
+    a, rank = x.operand(call.inputs[0]), len(call.inputs[0].shape)
+    masks = [v for v in indices if v.dtype is dtypes.bool_]
+    if masks:
+        return _masked(x, call, a)
+    if len(indices) == 1:
+        return str(x.op("Gather", a, index_of(x, indices[0]), axis=dims[0]))
     shape = np.broadcast_shapes(*(v.shape for v in indices))
-    parts = [x.op("Unsqueeze", x.op("Expand", index_of(x, v), x.ints(*shape)), x.ints(len(shape))) for v in indices]
-    return str(x.op("GatherND", x.operand(call.inputs[0]), x.op("Concat", *parts, axis=len(shape))))
+    n = len(shape)
+    rest = [d for d in range(rank) if d not in dims]
+    if dims + rest != list(range(rank)):
+        a = x.op("Transpose", a, perm=dims + rest)
+    parts = [x.op("Unsqueeze", x.op("Expand", index_of(x, v), x.ints(*shape)), x.ints(n)) for v in indices]
+    made = x.op("GatherND", a, x.op("Concat", *parts, axis=n))
+    first = dims[0]
+    if dims == list(range(first, first + len(dims))) and first:
+        # Neighbouring indices put their dimensions where they stand themselves.
+        order = [*range(n, n + first), *range(n), *range(n + first, n + len(rest))]
+        made = x.op("Transpose", made, perm=order)
+    return str(made)
+
+
+def _masked(x: Exporter, call: Call, a: str) -> str:
+    """Take what one mask of neighbouring dimensions names."""
+    indices, dims = call.inputs[1], list(x.attr(call, "dims"))
+    mask, shape = indices[0], call.inputs[0].shape
+    if len(indices) > 1 or not mask.shape:
+        raise ExportError(f"export: {in_words(call)}: a mask together with other indices has no ONNX form")
+    first, n = dims[0], len(mask.shape)
+    if n > 1:
+        a = str(x.op("Reshape", a, x.ints(*shape[:first], -1, *shape[first + n :])))
+    return str(x.op("Compress", a, x.op("Reshape", x.operand(mask), x.ints(-1)), axis=first))
 
 
 @builds("slice_scatter", "select_scatter")
@@ -114,8 +141,10 @@ def _scatter_reduce(x: Exporter, call: Call) -> str:
     how = {"sum": "add", "prod": "mul", "amax": "max", "amin": "min", "add": "add", "multiply": "mul"}.get(
         x.attr(call, "reduce")
     )
-    if how is None or call.attrs.get("include_self") is False or not call.inputs[0].shape:
-        raise ExportError(f"export: {in_words(call)} with these arguments has no ONNX form")
+    if how is None or call.attrs.get("include_self") is False:
+        return x.composed(call)[0]
+    if not call.inputs[0].shape:
+        raise ExportError(f"export: {in_words(call)} of a number has no ONNX form")
     src = x.operand(call.inputs[2], t)
     for d, (a, b) in enumerate(zip(call.inputs[1].shape, call.inputs[2].shape)):
         src = sliced(x, src, d, 0, a) if a != b else src
@@ -151,7 +180,10 @@ def _index_put(x: Exporter, call: Call) -> str:
 @builds("nonzero")
 def _nonzero(x: Exporter, call: Call) -> str:
     if not call.inputs[0].shape:
-        raise ExportError(f"export: {in_words(call)} of a number has no ONNX form")
+        # A number that is not zero is one row of no places.
+        one = x.op("Cast", x.op("Cast", x.operand(call.inputs[0]), to=9), to=7)
+        size = x.op("Concat", x.op("Unsqueeze", one, x.ints(0)), x.ints(0), axis=0)
+        return str(x.op("ConstantOfShape", size, value=x.tensor(np.zeros(1, np.int64))))
     return str(x.op("Transpose", x.op("NonZero", x.operand(call.inputs[0])), perm=[1, 0]))
 
 
@@ -164,3 +196,12 @@ def _masked_select(x: Exporter, call: Call) -> str:
         x.op("Reshape", x.op("Expand", n, whole), x.ints(-1)) for n in (x.operand(a), x.operand(mask, dtypes.bool_))
     ]
     return str(x.op("Compress", flat[0], flat[1], axis=0))
+
+
+@builds("unique2")
+def _unique(x: Exporter, call: Call) -> list[str]:
+    dim = x.attr(call, "dim")
+    values, _, inverse, counts = x.op("Unique", x.operand(call.inputs[0]), outputs=4, axis=dim, sorted=1)
+    if dim is None:
+        inverse = x.op("Reshape", inverse, x.ints(*call.inputs[0].shape))
+    return [str(values), str(inverse), str(counts)]

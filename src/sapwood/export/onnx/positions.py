@@ -54,7 +54,7 @@ def _numbers(call: Call, attrs: tuple[Any, ...]) -> tuple[Any, list[Value]]:
     "as_strided", "as_strided_scatter", "slice_of", "copy_slices", "select_backward", "slice_backward", "rot90",
     "diagonal_backward", "diagonal_scatter", "unfold", "im2col", "embedded", "block_diagonal", "trace_back",
 )  # fmt: skip
-def _by_places(x: Exporter, call: Call) -> str:
+def by_places(x: Exporter, call: Call) -> str:
     _refuse_dynamic(x, call)
     if call.attrs.get("part"):
         raise ExportError(f"export: {in_words(call)}: ONNX's operators do not compute with complex numbers")

@@ -36,9 +36,15 @@ def _reshape(x: Exporter, call: Call) -> str:
             "Reshape",
             x.operand(call.inputs[0]),
             sizes(x, call, "size"),
-            allowzero=0 if -1 in call.attrs["size"] else None,
+            # Else 0 would mean the input's own size.
+            allowzero=1 if 0 in call.attrs["size"] else None,
         )
     )
+
+
+@builds("in_place_of")
+def _in_place_of(x: Exporter, call: Call) -> str:
+    return str(x.op("Identity", x.operand(call.inputs[1])))
 
 
 @builds("expand")
