@@ -31,7 +31,9 @@ def show(loss: Any, **options: Any) -> Path:
     path = save(loss, name, **options)
     if in_notebook():
         display: Any = importlib.import_module("IPython.display")
-        display.display(display.HTML(frame(path.read_text(encoding="utf-8"))))
+        # As raw data: IPython's HTML class warns of every frame, and its IFrame shows addresses only.
+        shown = {"text/html": frame(path.read_text(encoding="utf-8")), "text/plain": f"Graph explorer, in {path}"}
+        display.display(shown, raw=True)
     else:
         webbrowser.open(path.resolve().as_uri())
     return path
