@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
+from pathlib import Path
+
 import pytest
 
 import sapwood
@@ -168,6 +172,19 @@ def test_the_module_is_left_as_it_was():
     assert all(p.grad is None for p in model.parameters())
     assert not model[0]._forward_hooks
     sapwood.set_rng_state(state)
+
+
+def test_the_page_about_summaries():
+    """Its programs run, and its first one prints what stands below it."""
+    text = (Path(__file__).parents[2] / "docs" / "summary.md").read_text(encoding="utf-8")
+    programs = [block.split("```")[0] for block in text.split("```python\n")[1:]]
+    assert len(programs) >= 4
+    names = {"__name__": "__main__"}
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        for program in programs:
+            exec(program, names)
+    assert printed.getvalue() == text.split("```text\n")[1].split("```")[0]
 
 
 def test_depth():
