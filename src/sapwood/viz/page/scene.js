@@ -63,7 +63,7 @@ function buildScene() {
   });
   const edges = [...pairs.values()];
   let routes, width = DATA.width, height = DATA.height, labels = [];
-  if (groups.size) {
+  if (groups.size || !DATA.placed) {
     const plan = layered(nodes, edges.map(e => [e.s, e.t]));
     routes = plan.routes.map((p, i) => ({p, ends: [[edges[i].s, edges[i].t]]}));
     ({width, height} = plan);
