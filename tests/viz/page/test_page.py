@@ -396,9 +396,8 @@ def test_tab_key_reaches_every_control_in_order(page: Any) -> None:
     assert [r for r in reached if r in order][: len(order)] == order
     assert {"play", "step"} <= set(reached)
     by_id(browser, "search").send_keys(Keys.TAB)
-    assert run(browser, "return [document.activeElement.id, getComputedStyle(document.activeElement).outlineStyle]") == [
-        "out", "solid",
-    ]  # fmt: skip
+    outline = "const e = document.activeElement; return [e.id, getComputedStyle(e).outlineStyle]"
+    assert run(browser, outline) == ["out", "solid"]
 
 
 def test_a_graph_that_was_freed_says_so_on_the_page(page: Any, folder: Path) -> None:
