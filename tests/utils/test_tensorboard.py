@@ -51,6 +51,15 @@ def test_numbers_and_distributions(writer, tmp_path):
     assert found["loss16"].simple_value == 0.25
     assert found["w"].histo.num == 10
     assert found["w"].histo.max == 9
+    assert sum(found["w"].histo.bucket) == 10
+    (text,) = found["note/text_summary"].tensor.string_val
+    assert text == b"a *word*"
+    # Each curve of a group is a run of its own, in a folder below the run's.
+    curves = {
+        folder.name: [v.simple_value for e in events(folder) for v in e.summary.value]
+        for folder in (tmp_path / "run" / "both").iterdir()
+    }
+    assert curves == {"a": [1.0], "b": [2.0]}
 
 
 def test_pictures(writer, tmp_path):
@@ -61,10 +70,25 @@ def test_pictures(writer, tmp_path):
     assert found["many"].image.encoded_image_string[:4] == b"\x89PNG"
 
 
+def test_a_figure(writer, tmp_path):
+    plt = pytest.importorskip("matplotlib.pyplot", reason="figures are drawn by matplotlib")
+    plt.switch_backend("Agg")
+    figure, axes = plt.subplots(figsize=(2, 1), dpi=50)
+    axes.plot(sapwood.arange(3.0))
+    writer.add_figure("fit", figure, 2)
+    picture = values(writer, tmp_path)["fit"].image
+    assert (picture.height, picture.width) == (50, 100)
+    assert picture.encoded_image_string[:4] == b"\x89PNG"
+    assert not plt.get_fignums()
+
+
 def test_curves_and_settings(writer, tmp_path):
     writer.add_pr_curve("pr", sapwood.tensor([0, 1, 1]), sapwood.tensor([0.1, 0.8, 0.4]))
     writer.add_hparams({"lr": 0.1, "name": "x"}, {"loss": sapwood.tensor(0.5)})
-    assert "pr" in values(writer, tmp_path)
+    found = values(writer, tmp_path)
+    assert "pr" in found
+    assert found["loss"].simple_value == 0.5
+    assert any("hparams" in tag for tag in found)
 
 
 def test_the_graph(writer, tmp_path):

@@ -42,10 +42,19 @@ def _recurrent(first: int) -> Callable[[Any, Any], int]:
     return rule
 
 
+def _matmul(inputs: Any, outs: Any) -> int:
+    # Each number of the result is a product of two vectors as long as the inner size.
+    return 2 * _size(outs[0]) * inputs[0].shape[-1]
+
+
 RULES: dict[str, Callable[[Any, Any], int]] = {
-    "mm": lambda i, o: 2 * _size(o[0]) * i[0].shape[1],
-    "bmm": lambda i, o: 2 * _size(o[0]) * i[0].shape[2],
+    "mm": _matmul,
+    "bmm": _matmul,
+    "matmul": _matmul,
     "mv": lambda i, o: 2 * _size(i[0]),
+    "vdot": lambda i, o: 2 * _size(i[0]),
+    "addr": lambda i, o: 3 * _size(o[0]),
+    "cdist": lambda i, o: 3 * _size(o[0]) * i[0].shape[-1],
     "dot": lambda i, o: 2 * _size(i[0]),
     "addmm": lambda i, o: 2 * _size(o[0]) * i[1].shape[1] + _size(o[0]),
     "addmv": lambda i, o: 2 * _size(i[1]) + _size(o[0]),

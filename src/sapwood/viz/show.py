@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ValueRangeError
+from sapwood.serialization.archive import atomic_file
 from sapwood.viz.snapshot import Snapshot, snapshot
 
 __all__ = ["save", "show"]
@@ -31,7 +32,9 @@ def show(loss: Any, **options: Any) -> Path:
     path = save(loss, name, **options)
     if in_notebook():
         display: Any = importlib.import_module("IPython.display")
-        display.display(display.HTML(frame(path.read_text(encoding="utf-8"))))
+        # As raw data: IPython's HTML class warns of every frame, and its IFrame shows addresses only.
+        shown = {"text/html": frame(path.read_text(encoding="utf-8")), "text/plain": f"Graph explorer, in {path}"}
+        display.display(shown, raw=True)
     else:
         webbrowser.open(path.resolve().as_uri())
     return path
@@ -42,20 +45,15 @@ def save(loss: Any, path: str | Path, **options: Any) -> Path:
 
     Raises:
         ValueRangeError: the path does not end in .html or .htm.
+        OSError: the folder is not there or cannot be written to.
     """
     path = Path(path)
     if path.suffix.lower() not in (".html", ".htm"):
         raise ValueRangeError(f"save: expected a path ending in .html, got {str(path)!r}; give it this suffix.")
     taken = loss if isinstance(loss, Snapshot) else snapshot(loss, **options)
     text = taken.html()
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(name, path)
-    except BaseException:
-        os.unlink(name)
-        raise
+    with atomic_file(os.fspath(path)) as file:
+        file.write(text.encode("utf-8"))
     return path
 
 

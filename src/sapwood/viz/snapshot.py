@@ -13,7 +13,7 @@ from typing import Any
 from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.viz.build import Builder
 from sapwood.viz.collect import Names, roots_of, walk
-from sapwood.viz.layout import Wire, layout
+from sapwood.viz.layout import Box, Layout, Wire, layout
 from sapwood.viz.measure import LABEL_SIZE, shape_of, text_width
 from sapwood.viz.model import Item, Link
 from sapwood.viz.page.recording import Recording
@@ -23,6 +23,8 @@ __all__ = ["Snapshot", "placed", "snapshot"]
 
 # Graphs of more nodes than this are not laid out unasked.
 LARGEST = 6_000
+# Of more items than this the page opens folded, and lays out what is unfolded itself, which takes it less time.
+PLACED = 2_000
 
 
 @dataclass(slots=True)
@@ -108,11 +110,14 @@ def snapshot(
 
 
 def placed(items: list[Item], links: list[Link]) -> dict[str, Any]:
-    """Return items and links as plain data, with the places that the layout gives them."""
+    """Return items and links as plain data, with the places that the layout gives them unless there are too many."""
     shapes = [shape_of(item) for item in items]
     labels = [(text_width(link.label, LABEL_SIZE) + 8, LABEL_SIZE * 1.5) if link.label else None for link in links]
     wires = [Wire(link.source, link.target, label) for link, label in zip(links, labels)]
-    plan = layout([(s.width, s.height) for s in shapes], wires, radii=[s.radius for s in shapes])
+    if len(items) <= PLACED:
+        plan = layout([(s.width, s.height) for s in shapes], wires, radii=[s.radius for s in shapes])
+    else:
+        plan = Layout(0.0, 0.0, tuple(Box(0.0, 0.0, s.width, s.height) for s in shapes), (), (), ())
     rounded = [
         {
             "kind": item.kind,
@@ -133,6 +138,7 @@ def placed(items: list[Item], links: list[Link]) -> dict[str, Any]:
             {"p": [[round(x, 1), round(y, 1)] for x, y in route.points], "links": list(route.wires)}
             for route in plan.routes
         ],
+        "placed": len(items) <= PLACED,
         "labels": [[round(box.x, 1), round(box.y, 1), wire] for box, wire in plan.labels],
         "width": round(plan.width, 1),
         "height": round(plan.height, 1),

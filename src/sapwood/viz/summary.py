@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +11,7 @@ from html import escape
 from typing import Any
 
 from sapwood.autograd.held import in_bytes, saved
-from sapwood.autograd.mode import no_grad
+from sapwood.autograd.mode import enable_grad, no_grad
 from sapwood.autograd.observe import watch_calls
 from sapwood.errors import ArgumentError, CaptureError
 from sapwood.graph.ir import flatten
@@ -90,7 +91,7 @@ class Summary:
         foot = [
             f"parameters: {t.parameters + t.frozen:,} ({t.parameters:,} trained, {t.frozen:,} frozen), "
             f"numbers in buffers: {t.buffers:,}",
-            f"one forward pass: {_short(t.flops)}FLOP, {in_bytes(t.saved)} kept for backward",
+            f"one forward pass: {_short(t.flops) if t.flops else 0} FLOPs, {in_bytes(t.saved)} kept for backward",
         ]
         return "\n".join([line(head), rule, *map(line, rows), rule, *foot])
 
@@ -195,20 +196,24 @@ class _Watch:
         self._running: list[tuple[str, float]] = []
         self._handles: list[Any] = []
         self.given = ""
+        self._failed: tuple[BaseException | None, str, str] = (None, "", "")
         self.spent: dict[str, float] = {}
 
     def __enter__(self) -> _Watch:
         self.spent = {}
         self._running = []
+        # What the caller is handling already, such as in an `except` block, is no failure of the module.
+        self._before = sys.exc_info()[1]
         for path, m in self.module.named_modules():
             self._handles.append(m.register_forward_pre_hook(self._entering(path), prepend=True))
-            self._handles.append(m.register_forward_hook(self._leaving(path)))
+            self._handles.append(m.register_forward_hook(self._leaving(path), always_call=True))
         return self
 
     def __exit__(self, *exception: object) -> None:
         for handle in self._handles:
             handle.remove()
         self._handles = []
+        self._failed = None, "", ""
         for path, seconds in self.spent.items() if self.timing else ():
             row = self.rows[path]
             row.seconds = seconds if row.seconds is None else min(row.seconds, seconds)
@@ -225,7 +230,15 @@ class _Watch:
     def _leaving(self, path: str) -> Any:
         def leave(module: Any, args: Any, output: Any) -> None:
             at, begin = self._running.pop()
+            problem = sys.exc_info()[1]
+            if output is None and problem is not None and problem is not self._before:
+                # Called although forward failed; the innermost module is the first to be.
+                if self._failed[0] is not problem:
+                    self._failed = problem, at, self.given
+                return
             if self.timing:
+                if any(path == at for path, _ in self._running):
+                    return  # a module that calls itself: its outermost call includes this one
                 self.spent[at] = self.spent.get(at, 0.0) + time.perf_counter() - begin
                 return
             found: list[Any] = []
@@ -242,25 +255,26 @@ class _Watch:
         for path in {p for p, _ in self._running}:
             self.rows[path].flops += work
 
-    def where(self) -> str:
-        """Return the innermost module that was running when something failed."""
-        path = self._running[-1][0] if self._running else ""
-        return f"{path or 'the module'} ({self.rows[path].kind})"
+    def where(self, problem: BaseException) -> str:
+        """Return the innermost module that a problem came from, and what it was given."""
+        found, path, given = self._failed
+        path, given = (path, given) if found is problem else ("", self.given)
+        what = f"{path or 'the module'} ({self.rows[path].kind})"
+        return f"{what} raised {type(problem).__name__} on {given or 'no tensors'}"
 
 
 def _run(module: Any, example: Any, named: Any, watch: _Watch) -> Any:
     try:
         return module(*example, **named)
     except Exception as problem:
-        raise CaptureError(
-            f"summary: {watch.where()} raised {type(problem).__name__} on {watch.given or 'no tensors'}: {problem}"
-        ) from problem
+        raise CaptureError(f"summary: {watch.where(problem)}: {problem}") from problem
 
 
 def _saved_bytes(module: Any, rows: dict[str, Row], example: Any, named: Any) -> None:
     def loss() -> Any:
         found: list[Any] = []
-        flatten(module(*example, **named), found, lambda x: isinstance(x, Tensor))
+        with enable_grad():
+            flatten(module(*example, **named), found, lambda x: isinstance(x, Tensor))
         return tuple(t for t in found if t.requires_grad)
 
     for held in saved(loss, module):

@@ -15,6 +15,9 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+import sapwood
+from sapwood.viz.show import save
+
 
 def by_id(browser: Any, name: str) -> Any:
     return browser.find_element("id", name)
@@ -290,15 +293,59 @@ def test_exports(page: Any, downloads: Path) -> None:
     assert (downloads / "graph.png").read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
 
 
+def test_five_thousand_nodes_open_folded(page: Any) -> None:
+    """A recurrence has no modules: runs of operations fold instead, and open one by one."""
+    browser = page.program("rnn")
+    assert run(browser, "return scene.nodes.filter(n => n.kind === 'group').length") == 50
+    assert run(browser, "return scene.nodes.length") < 70
+    assert run(browser, OVERLAPS) == 0
+    page.picture("rnn-folded")
+    frames = browser.execute_async_script(FRAMES)
+    print(f"panning, folded: {len(frames)} frames, median {sorted(frames)[len(frames) // 2]:.1f} ms")
+    by_id(browser, "tab-modules").click()
+    names = [m.text for m in browser.find_elements("css selector", ".module")]
+    assert len(names) == 50
+    assert "operations 1–100" in names[0]
+    assert "operations 4901–5000" in names[49]
+    browser.find_elements("css selector", ".module")[2].click()
+    assert run(browser, "return scene.nodes.filter(n => n.kind === 'group').length") == 49
+    assert 100 <= run(browser, "return scene.nodes.length") < 270
+    page.picture("rnn-one-run")
+    slide(browser, 2000)
+    assert "forward 2000 of 5000" in by_id(browser, "phase").text
+    page.picture("rnn-step")
+    press(browser, "/")
+    by_id(browser, "search").send_keys("tanh")
+    by_id(browser, "search").send_keys(Keys.ENTER)
+    assert run(browser, "return scene.nodes[state.selected].title") == "Tanh"
+
+
+# The intervals between animation frames while the picture moves.
+FRAMES = """
+const done = arguments[0], took = [];
+let last = null;
+function next(now) {
+  if (last !== null) took.push(now - last);
+  last = now;
+  if (took.length === 30) { fit(); done(took); return; }
+  view.y -= 12; repaint(); requestAnimationFrame(next);
+}
+requestAnimationFrame(next);
+"""
+
+
 def test_five_thousand_nodes_stay_responsive(page: Any) -> None:
     browser = page.program("rnn")
+    took = run(browser, "const t = performance.now(); foldAll(false); return performance.now() - t")
+    print(f"layout of all: {took:.0f} ms")
     assert run(browser, "return scene.nodes.length") > 4500
     times = browser.execute_async_script(
         """
         const done = arguments[0], out = {};
         for (const [name, scale] of [["close", 0.7], ["far", 0.02]]) {
           const took = [];
-          view.scale = scale; view.x = 300; view.y = 0;
+          const first = scene.nodes[scene.where[DATA.forward[0]]];
+          view.scale = scale; view.x = 500 - first.x * scale; view.y = 300 - first.y * scale;
           for (let i = 0; i < 40; i++) {
             view.y -= 60;
             const t = performance.now();
@@ -318,3 +365,48 @@ def test_five_thousand_nodes_stay_responsive(page: Any) -> None:
     slide(browser, 2000)
     assert run(browser, "return step") == 2000
     page.picture("rnn")
+
+
+def test_names_are_text_wherever_they_are_shown(page: Any, folder: Path) -> None:
+    name = "<img src=x onerror=alert(1)></script><script>window.owned=1</script>\"'`${1}&amp;"
+    x = sapwood.tensor([1.0, float("nan"), float("inf"), -float("inf"), 0.0], requires_grad=True)
+    path = save(x * 2, folder / "hostile.html", names={name: x})
+    browser = page.file(path)
+    run(browser, "select(scene.nodes.findIndex(n => n.kind === 'leaf'), true)")
+    text = by_id(browser, "node").text
+    assert name in text
+    assert "1 NaN, 2 infinite" in text
+    assert "[1, nan, inf, -inf, 0]" in text
+    by_id(browser, "tab-flow").click()
+    assert browser.find_element("css selector", ".bar .name").text == name
+    assert not browser.find_elements("css selector", "img")
+    assert run(browser, "return window.owned") is None
+    ElementTree.fromstring(run(browser, "return svgText()"))
+    page.picture("hostile")
+
+
+def test_tab_key_reaches_every_control_in_order(page: Any) -> None:
+    browser = page.program("seed")
+    run(browser, "document.activeElement.blur()")
+    reached = []
+    for _ in range(20):
+        ActionChains(browser).send_keys(Keys.TAB).perform()
+        reached.append(run(browser, "const e = document.activeElement; return e.id || e.dataset.view || e.tagName"))
+    order = ["forward", "search", "out", "fit", "in", "png", "svg", "theme", "help", "canvas", "tab-node", "node"]
+    assert [r for r in reached if r in order][: len(order)] == order
+    assert {"play", "step"} <= set(reached)
+    by_id(browser, "search").send_keys(Keys.TAB)
+    outline = "const e = document.activeElement; return [e.id, getComputedStyle(e).outlineStyle]"
+    assert run(browser, outline) == ["out", "solid"]
+
+
+def test_a_graph_that_was_freed_says_so_on_the_page(page: Any, folder: Path) -> None:
+    x = sapwood.tensor(2.0, requires_grad=True)
+    y = (x * x).exp()
+    y.backward()
+    browser = page.file(save(y, folder / "freed.html", names={"x": x}))
+    assert "retain_graph=True" in by_id(browser, "notes").text
+    browser = page.file(save(sapwood.ones(3), folder / "alone.html"))
+    assert "No gradient" in by_id(browser, "notes").text
+    assert by_id(browser, "play").get_attribute("disabled")
+    page.picture("alone")

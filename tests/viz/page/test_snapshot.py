@@ -190,7 +190,13 @@ def test_saving_is_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.Monke
             save(x * 2, path)
     assert path.read_text() == "before"
     assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(FileNotFoundError, match="missing"):
+        save(x * 2, tmp_path / "missing" / "graph.html")
+    path.unlink()
     assert save(x * 2, path) == path
+    beside = tmp_path / "beside"
+    beside.touch()
+    assert path.stat().st_mode == beside.stat().st_mode
     assert path.read_text().startswith("<!doctype html>")
 
 

@@ -55,7 +55,7 @@ function showDetails(n, at) {
   if (n.group !== null) {
     const all = n.items.map(i => DATA.details[i]), open = el("button", {id: "unfold-this"}, "Unfold");
     open.addEventListener("click", () => fold(n.group, false));
-    panel.append(el("h2", {}, n.group.split("\u0000").join(".")), el("p", {class: "sub"}, "module, folded"), el("div", {class: "row"}, open),
+    panel.append(el("h2", {}, modules.get(n.group).path.join(".")), el("p", {class: "sub"}, runs ? "run of operations, folded" : "module, folded"), el("div", {class: "row"}, open),
       facts([["items", n.items.length], ["saved", bytes(all.reduce((a, d) => a + (d.bytes || 0), 0))], ["backward", time(all.reduce((a, d) => a + (d.time || 0), 0))]]));
     return;
   }

@@ -20,21 +20,28 @@ function layered(nodes, edges) {
       if (--waiting[t] === 0) ready.push(t);
     }
   }
-  // Sources move down to just above what uses them.
-  for (let v = n - 1; v >= 0; v--) {
+  // Sources move down to just above what uses them, and before them what depends on sources alone.
+  const source = above.map(a => !a.length);
+  for (const moves of [v => !source[v] && above[v].every(u => source[u]), v => source[v]]) for (let v = n - 1; v >= 0; v--) {
     const uses = below[v].map(t => rank[t]).filter(r => r > rank[v]);
-    if (!above[v].length && uses.length) rank[v] = Math.min(...uses) - 1;
+    if (moves(v) && uses.length) rank[v] = uses.reduce((least, r) => Math.min(least, r)) - 1;
   }
   // Points on long links, so that links pass between the nodes.
   const size = nodes.map(v => ({w: v.w, h: v.h})), up = nodes.map(() => []), down = nodes.map(() => []);
+  // Long links of one source share their points, so that they leave it as one line with branches.
+  const trunks = nodes.map(() => new Map());
   const chains = edges.map(([s, t]) => {
     const [a, b] = rank[s] <= rank[t] ? [s, t] : [t, s], chain = [a];
     const long = rank[b] - rank[a] > 1 && size.length < 14000;
+    let fresh = 1;
     if (long) for (let r = rank[a] + 1; r < rank[b]; r++) {
-      rank.push(r); size.push({w: 4, h: 0}); up.push([]); down.push([]); chain.push(size.length - 1);
+      if (!trunks[a].has(r)) {
+        rank.push(r); size.push({w: 4, h: 0}); up.push([]); down.push([]); trunks[a].set(r, size.length - 1);
+      } else fresh = chain.length + 1;
+      chain.push(trunks[a].get(r));
     }
     chain.push(b);
-    if (rank[a] !== rank[b]) for (let i = 1; i < chain.length; i++) {
+    if (rank[a] !== rank[b]) for (let i = fresh; i < chain.length; i++) {
       down[chain[i - 1]].push(chain[i]); up[chain[i]].push(chain[i - 1]);
     }
     return {chain, flipped: a !== s};
@@ -77,7 +84,9 @@ function layered(nodes, edges) {
   const routes = chains.map(({chain, flipped}) => {
     const p = [], a = nodes[chain[0]], b = nodes[chain[chain.length - 1]];
     p.push([a.x, a.y + a.h / 2], [a.x, bottom[rank[chain[0]]]]);
-    for (const v of chain.slice(1, -1)) p.push([x[v], top[rank[v]]], [x[v], bottom[rank[v]]]);
+    // A very long link is a stub until it is selected, and then straight: all points of all would be too many.
+    if (chain.length > 100) { const v = chain[1], w = chain[chain.length - 2]; p.push([x[v], top[rank[v]]], [x[w], bottom[rank[w]]]); }
+    else for (const v of chain.slice(1, -1)) p.push([x[v], top[rank[v]]], [x[v], bottom[rank[v]]]);
     p.push([b.x, top[rank[chain[chain.length - 1]]]], [b.x, b.y - b.h / 2]);
     return flipped ? p.reverse() : p;
   });

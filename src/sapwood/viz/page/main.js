@@ -89,10 +89,10 @@ function showModules() {
   const panel = $("modules"), all = el("button", {id: "fold-all"}, "Fold all"), none = el("button", {id: "unfold-all"}, "Unfold all");
   const focused = document.activeElement && document.activeElement.id;
   all.addEventListener("click", () => foldAll(true)); none.addEventListener("click", () => foldAll(false));
-  panel.replaceChildren(el("h2", {}, "Modules"));
+  panel.replaceChildren(el("h2", {}, runs ? "Runs of operations" : "Modules"));
   if (!modules.size) { panel.append(el("p", {class: "sub"}, "No modules are known. Pass module= to show, and a function in place of the loss.")); return; }
   panel.append(el("div", {class: "row"}, all, none));
-  [...modules.values()].sort((a, b) => a.key < b.key ? -1 : 1).forEach((m, k) => {
+  [...modules.values()].sort((a, b) => runs ? a.order - b.order : a.key < b.key ? -1 : 1).forEach((m, k) => {
     const b = el("button", {id: "module-" + k, class: "module d" + Math.min(m.path.length - 1, 5), "aria-expanded": String(!folded.has(m.key))},
       el("span", {}, folded.has(m.key) ? "▸" : "▾"), el("span", {}, m.path[m.path.length - 1]), el("span", {class: "n"}, String(m.items.length)));
     b.addEventListener("click", () => fold(m.key, !folded.has(m.key)));
@@ -170,7 +170,7 @@ canvas.addEventListener("pointermove", e => {
 });
 canvas.addEventListener("pointerup", e => { if (drag && !drag.moved) select(nodeAt(e.offsetX, e.offsetY), false); drag = null; canvas.classList.remove("dragging"); });
 canvas.addEventListener("pointercancel", () => { drag = null; });
-canvas.addEventListener("dblclick", e => { const n = scene.nodes[nodeAt(e.offsetX, e.offsetY)]; if (n && n.group !== null) fold(n.group, false); else if (n) { const p = DATA.details[n.items[0]].scope || []; if (p.length) fold(KEY(p), true); } });
+canvas.addEventListener("dblclick", e => { const n = scene.nodes[nodeAt(e.offsetX, e.offsetY)]; if (n && n.group !== null) fold(n.group, false); else if (n) { const keys = keysOf(n.items[0]); if (keys.length) fold(keys[keys.length - 1], true); } });
 canvas.addEventListener("wheel", e => { e.preventDefault(); if (e.ctrlKey || !e.shiftKey) zoom(Math.exp(-Math.max(-200, Math.min(200, e.deltaY)) * 0.002), e.offsetX, e.offsetY); else { view.x -= e.deltaY; repaint(); } }, {passive: false});
 for (const b of $("views").children) b.addEventListener("click", () => setView(b.dataset.view));
 $("views").addEventListener("keydown", e => {
@@ -199,7 +199,7 @@ function theme(name) { document.documentElement.dataset.theme = name; showLegend
 dark.addEventListener("change", () => { if (!chosen) theme(dark.matches ? "dark" : "light"); });
 $("theme").addEventListener("click", () => { chosen = true; theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"); });
 function showLegend() {
-  const words = {leaf: "leaf", nonleaf: "intermediate", root: "root", buffer: "no gradient", op: "operation", group: "folded module"};
+  const words = {leaf: "leaf", nonleaf: "intermediate", root: "root", buffer: "no gradient", op: "operation", group: runs ? "folded run" : "folded module"};
   $("legend").replaceChildren(...Object.entries(words).filter(([k]) => k === "group" ? folded.size : DATA.items.some(i => i.kind === k)).map(([k, word]) => {
     const mark = el("i", {class: k === "op" || k === "group" ? "op" : ""});
     [mark.style.background, mark.style.borderColor] = PALETTES[document.documentElement.dataset.theme][k];

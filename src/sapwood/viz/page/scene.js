@@ -12,15 +12,32 @@ DATA.details.forEach((detail, i) => {
     modules.get(key).items.push(i);
   }
 });
+// A long graph without modules, such as a recurrence, is cut into runs of operations instead, by their order.
+const LONG = 400, RUN = 100, RUNS = "\u0001";
+if (!modules.size && DATA.items.length > LONG && DATA.forward.length) {
+  const home = new Map();
+  DATA.forward.forEach((item, at) => home.set(item, Math.floor(at / RUN)));
+  // A result goes with the operation that makes it; what comes from outside stays outside.
+  for (const link of DATA.links) if (DATA.items[link.s].kind === "op" && DATA.items[link.t].kind === "nonleaf" && home.has(link.s)) home.set(link.t, home.get(link.s));
+  for (const [item, k] of home) {
+    const name = `operations ${k * RUN + 1}–${Math.min((k + 1) * RUN, DATA.forward.length)}`, key = RUNS + k;
+    if (!modules.has(key)) modules.set(key, {key, path: [name], items: [], order: k});
+    modules.get(key).items.push(item);
+  }
+}
+const runs = modules.size > 0 && [...modules.keys()][0].startsWith(RUNS), runOf = new Map();
+if (runs) for (const m of modules.values()) for (const item of m.items) runOf.set(item, m.key);
 const folded = new Set();
 let scene = null;
 
-function homeOf(item) {
+// The modules that an item lies in, the outermost first.
+function keysOf(item) {
+  if (runs) return runOf.has(item) ? [runOf.get(item)] : [];
   const path = DATA.details[item].scope || [];
-  for (let d = 1; d <= path.length; d++) {
-    const key = KEY(path.slice(0, d));
-    if (folded.has(key)) return key;
-  }
+  return path.map((_, d) => KEY(path.slice(0, d + 1)));
+}
+function homeOf(item) {
+  for (const key of keysOf(item)) if (folded.has(key)) return key;
   return null;
 }
 
@@ -46,7 +63,7 @@ function buildScene() {
   });
   const edges = [...pairs.values()];
   let routes, width = DATA.width, height = DATA.height, labels = [];
-  if (groups.size) {
+  if (groups.size || !DATA.placed) {
     const plan = layered(nodes, edges.map(e => [e.s, e.t]));
     routes = plan.routes.map((p, i) => ({p, ends: [[edges[i].s, edges[i].t]]}));
     ({width, height} = plan);
