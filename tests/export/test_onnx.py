@@ -144,5 +144,3 @@ def test_bad_input(tmp_path):
         export(nn.ReLU(), x, dynamic_axes={"input": {5: "n"}})
     with pytest.raises(ExportError, match="complex"):
         export(lambda a: a * 1j, x)
-    with pytest.raises(ExportError, match="dynamic"):
-        export(lambda a: a.repeat(1, a.shape[0]), x, dynamic_axes={"a": {0: "n"}})
