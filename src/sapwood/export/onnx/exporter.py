@@ -252,6 +252,7 @@ def export(
         ranks,
         reductions,
         shapes,
+        special,
     )
 
     onnx = package()

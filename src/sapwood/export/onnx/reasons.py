@@ -12,13 +12,12 @@ _BITS = "no operator of this opset reads or writes the bits of a number"
 NOT_EXPORTED: dict[str, str] = {
     **dict.fromkeys(("complex", "imag", "polar", "view_as_complex", "view_as_real"), _COMPLEX),
     **dict.fromkeys(
-        ("digamma", "erfinv", "i0", "igamma", "igammac", "lgamma", "mvlgamma", "polygamma", "special_erfcx",
-         "special_i0e", "special_i1", "special_i1e", "special_log_ndtr", "special_ndtri", "special_zeta"),
+        ("igamma", "igammac", "polygamma", "special_zeta"),
         _SPECIAL,
     ),
     **dict.fromkeys(
-        ("adaptive_avg_pool_gradient", "affine_grid_back", "avg_pool_gradient", "ctc_occupancy", "filter_gradient",
-         "index_unpad", "recurrence", "resample_back", "restrided", "invalid_view", "overwritten", "underived"),
+        ("affine_grid_back", "avg_pool_gradient", "ctc_occupancy", "filter_gradient",
+         "index_unpad", "resample_back", "restrided", "invalid_view", "overwritten", "underived"),
         _GRADIENT,
     ),
     **dict.fromkeys(("frexp", "nextafter", "view_dtype"), _BITS),
