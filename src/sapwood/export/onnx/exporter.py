@@ -288,6 +288,11 @@ def export(
             for scope in call.scope[-1:]:
                 entry = node.metadata_props.add()
                 entry.key, entry.value = "module", str(scope)
+    if any("random" in w for w in graph.warnings):
+        raise ExportError(
+            "export: random numbers were drawn, which would be the same in every run of the model; call model.eval() "
+            "first, or hand them in as an input"
+        )
     outputs = []
     for i, value in enumerate(graph.outputs):
         wanted = output_names[i] if output_names else value.name
