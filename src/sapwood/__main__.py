@@ -1,4 +1,4 @@
-"""The command line: `sapwood demo`, `sapwood graph`, `sapwood summary`, `sapwood ops`."""
+"""The command line: `sapwood demo`, `sapwood graph`, `sapwood diff`, `sapwood summary`, `sapwood ops`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from sapwood.commands import demo, graph, ops, summary
+from sapwood.commands import demo, diff, graph, ops, summary
 from sapwood.commands.script import Problem
 
 
@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command; return its exit status: 0, 1 if a script failed, 2 if the command could not be followed."""
     parser = argparse.ArgumentParser(prog="sapwood", description="Computation graphs you can see.")
     parsers = parser.add_subparsers(dest="command", required=True)
-    for command in (demo, graph, summary, ops):
+    for command in (demo, graph, diff, summary, ops):
         command.add(parsers)
     options = parser.parse_args(arguments)
     try:

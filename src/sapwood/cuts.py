@@ -14,7 +14,7 @@ from typing import Any
 
 from .node import LEAF, Output
 from .origin import OWN, Origin, is_own, of_frame
-from .state import next_seq
+from .state import OBSERVE, get_mode, next_seq
 
 REACH = 64
 """Nodes to look through, behind a cut, for the leaves that it cuts off."""
@@ -62,6 +62,14 @@ def note(kind: str, tensor: Any, result: Any = None, *, up: int = 2) -> None:
     frame = sys._getframe(up)
     if not is_own(frame.f_code.co_filename):
         _noted(kind, (tensor,), result, (frame.f_code, frame.f_lasti))
+
+
+def read(what: str, tensor: Any) -> None:
+    """Tell those who watch that Python or NumPy sees the elements of a tensor from here on."""
+    if get_mode() & OBSERVE:
+        from .autograd.observe import told_read
+
+        told_read(what, tensor)
 
 
 def unrecorded(op: Any, mode: int, inputs: tuple[Any, ...], result: Any = None) -> None:

@@ -21,7 +21,7 @@ from .kernels import symbols, vocabulary
 from .kernels.fuse import Fused
 from .kernels.symbols import Symbol, Unfusable
 from .ops.declare import differentiable, input_names, todo, zero
-from .state import GRAD, get_mode
+from .state import GRAD, OBSERVE, get_mode
 from .tensor import Tensor, wrap
 
 
@@ -158,6 +158,9 @@ class FusedFunction:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not any(isinstance(a, Tensor) for a in args):
             return self._arrays(*args, **kwargs)
+        if get_mode() & OBSERVE:
+            # Those who observe calls see the ones it is made of.
+            return self.function(*args, **kwargs)
         if kwargs:
             # A setting by name becomes part of the function, as a tensor cannot.
             if any(isinstance(v, Tensor) for v in kwargs.values()):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from .cuts import note
+from .cuts import note, read
 from .errors import ArgumentError, DtypeError, GradError, ShapeError, ValueRangeError
 
 
@@ -39,6 +39,7 @@ class Interop:
             )
         if self._node is not None:
             note("item()", self)
+        read("item()", self)
         value = a.item()
         return float(value) if a.dtype.kind == "V" or a.dtype.name == "bfloat16" else value
 
@@ -47,6 +48,7 @@ class Interop:
         a = self._array
         if self._node is not None:
             note("tolist()", self)
+        read("tolist()", self)
         return (a.astype(np.float32) if a.dtype.name == "bfloat16" else a).tolist()
 
     def __bool__(self) -> bool:
@@ -54,6 +56,7 @@ class Interop:
             raise ShapeError(
                 f"bool: the truth of a tensor of {self._array.size} elements is ambiguous; use .any() or .all()"
             )
+        read("bool()", self)
         return bool(self._array.item())
 
     def __int__(self) -> int:
@@ -68,6 +71,7 @@ class Interop:
     def __index__(self) -> int:
         if self._array.dtype.kind not in "iub" or self._array.size != 1:
             raise ArgumentError(f"index: only an integer tensor of one element can be an index, got {self!r}")
+        read("int()", self)
         return int(self._array.item())
 
     def _number(self, kind: str) -> Any:
@@ -76,6 +80,7 @@ class Interop:
                 f"{kind}: a tensor of one element can become a Python number, this one has shape {self._array.shape}"
             )
         if self._array.dtype.kind == "c" and kind != "complex":
+            read(f"{kind}()", self)
             value = complex(self._array.item())
             if value.imag:
                 raise ValueRangeError(f"{kind}: {value} has an imaginary part; take .real, or use complex()")
@@ -88,7 +93,9 @@ class Interop:
                 stacklevel=3,
             )
             note(f"{kind}()", self, up=3)
-        return self.item()
+        read(f"{kind}()", self)
+        value = self._array.item()
+        return float(value) if self._array.dtype.kind == "V" else value
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -99,6 +106,7 @@ class Interop:
         value = element._array if isinstance(element, Interop) else element
         if not isinstance(value, int | float | complex | ndarray | np.generic):
             raise DtypeError(f"in: a tensor holds numbers, {type(element).__name__} cannot be among them")
+        read("in", self)
         return bool((self._array == value).any())
 
     def __hash__(self) -> int:
@@ -108,7 +116,8 @@ class Interop:
         from .tensor import InferenceTensor, Tensor
 
         if self._array.ndim == 0 and type(self) in (Tensor, InferenceTensor):
-            return format(self.item(), spec)
+            value = self._array.item()
+            return format(float(value) if self._array.dtype.kind == "V" else value, spec)
         return object.__format__(self, spec)
 
     def __repr__(self) -> str:
@@ -151,6 +160,7 @@ class Interop:
             )
         if self._node is not None:
             note("numpy()", self)
+        read("numpy()", self)
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> ndarray[Any, Any]:

@@ -276,3 +276,13 @@ def test_a_leaf_frozen_after_the_forward_pass_gets_nothing():
     w.grad = None
     y.backward()
     assert w.grad.tolist() == [2.0, 2.0]
+
+
+@pytest.mark.parametrize("name", ["eq_", "ne_", "lt_", "le_", "gt_", "ge_"])
+def test_truth_written_over_numbers_cuts_their_gradient(name):
+    x = torch.ones(3, requires_grad=True)
+    y = x * 2
+    getattr(y, name)(1)
+    assert type(y.grad_fn).__name__ == f"{name[:-1].capitalize()}Backward0"
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 0, 0]

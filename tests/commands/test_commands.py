@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+import sapwood
 from sapwood.__main__ import main
 
 SCRIPT = """
@@ -56,6 +57,23 @@ def test_summary(script, capsys):
     assert "0 (Linear)" in capsys.readouterr().out
 
 
+def test_diff(script, tmp_path, capsys):
+    saved, text, page = tmp_path / "g.pt", tmp_path / "g.txt", tmp_path / "d.html"
+    model = sapwood.nn.Sequential(sapwood.nn.Linear(4, 3), sapwood.nn.Tanh())
+    graph = sapwood.graph.capture(model, sapwood.ones(2, 4))
+    sapwood.graph.save(graph, saved)
+    text.write_text(str(graph))
+    assert main(["diff", str(saved), str(text)]) == 0
+    assert "alike" in capsys.readouterr().out
+    assert main(["diff", f"{script}:model", str(saved), "--input", "2,4", "--html", str(page)]) == 1
+    out = capsys.readouterr().out
+    assert out.startswith(f"{script}:model → {saved}: 1 added, 1 removed")
+    assert "- relu: float32[2, 3] = relu(addmm)  in 1 ReLU" in out
+    assert 'class="removed"' in page.read_text()
+    assert main(["diff", f"{script}:y", f"{script}:w", "--context", "0"]) == 1
+    assert "- y: float32(1,) = Mul(" in capsys.readouterr().out
+
+
 def test_ops(capsys):
     assert main(["ops"]) == 0
     assert "softmax" in capsys.readouterr().out
@@ -91,10 +109,19 @@ def test_every_card(capsys):
         (["graph", "{script}:model", "--input", "2,x"], 2, "sizes like"),
         (["graph", "{script}:model", "--input", "2,7"], 2, "raised"),
         (["summary", "{script}:y", "--input", "2"], 2, "a module, got"),
+        (["diff", "{script}", "{script}:y"], 2, "say which of its variables"),
+        (["diff", "none", "{script}:y"], 2, "there is no file"),
+        (["diff", "{tmp}/other.txt", "{script}:y"], 2, "cannot be read as a graph"),
+        (["diff", "{script}:model", "{script}:y"], 2, "--input"),
+        (["diff", "{script}:y", "{script}:size"], 2, "at least one tensor"),
+        (["diff", "{script}:y", "{script}:y", "--html", "{tmp}/d.txt"], 2, "ending in .html"),
+        (["diff", "{script}:y", "{script}:y", "--html", "{tmp}/none/d.html"], 2, "no folder"),
+        (["diff", "{script}:y", "{script}:y", "--context", "-1"], 2, "a number of lines"),
         (["ops", "nothing_like_it"], 2, "no op's name"),
     ],
 )
 def test_what_cannot_be_followed(script, tmp_path, capsys, arguments, status, message):
+    (tmp_path / "other.txt").write_text("graph g\nno line of one\n")
     given = [a.format(script=script, tmp=tmp_path) for a in arguments]
     assert main(given) == status
     captured = capsys.readouterr()
@@ -110,6 +137,7 @@ def test_a_script_that_fails(tmp_path, capsys):
     err = capsys.readouterr().err
     assert "ZeroDivisionError" in err
     assert "runpy" not in err
+    assert main(["diff", f"{path}:x", f"{path}:x"]) == 2
     path.write_text("import sys\nsys.exit(3)\n")
     assert main(["graph", f"{path}:x"]) == 1
 

@@ -181,6 +181,25 @@ class observing(_Within):
     _seeing, _bit = _observers, OBSERVE
 
 
+_readers: ContextVar[tuple[Callable[..., None], ...]] = ContextVar("sapwood_readers", default=())
+
+
+class watch_reads(_Within):
+    """Call `reader(what, tensor)` whenever the program inside takes the elements of a tensor out, as `item()` does."""
+
+    _seeing, _bit = _readers, OBSERVE
+
+
+def told_read(what: str, tensor: Any) -> None:
+    """Tell the readers that elements were taken out; what they compute is not observed."""
+    token = mode.set(get_mode() & ~OBSERVE)
+    try:
+        for reader in _readers.get():
+            reader(what, tensor)
+    finally:
+        mode.reset(token)
+
+
 def observe(op: Any, name: str, inputs: Any, attrs: Any, compute: Callable[[], Any]) -> Any:
     """Let the observers see a call, the innermost first, and return its result."""
     word = get_mode()

@@ -309,7 +309,7 @@ def _method(
     # The commonest call, straight to the engine.
     a, node = self._array, self._node
     one = _ones.get((a.shape, a.dtype))
-    if one is None or node is None or node is LEAF:
+    if one is None or node is None or node is LEAF or before_pass:
         return backward(self, None, retain_graph)
     roots = ((node, one),)
     frame = getframe(1)

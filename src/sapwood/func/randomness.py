@@ -48,7 +48,8 @@ def _guard(name: str, function: types.FunctionType) -> None:
     slot = f"_guarded_{name}"
     function.__globals__[slot] = functools.partial(_drawn, name, original)
     made: dict[str, Any] = {}
-    exec(f"def {function.__code__.co_name}(*args, **kwargs):\n    return {slot}(*args, **kwargs)\n", made)
+    text = f"def {function.__code__.co_name}(*args, **kwargs):\n    return {slot}(*args, **kwargs)\n"
+    exec(compile(text, f"<sapwood {name}>", "exec"), made)
     function.__wrapped__ = original  # type: ignore[attr-defined]
     function.__code__ = made[function.__code__.co_name].__code__
 

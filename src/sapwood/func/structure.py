@@ -20,7 +20,7 @@ from ..errors import GradError
 from ..node import LEAF, Node, Output
 from ..ops.declare import input_names, registry
 from ..ops.nodes import node_class
-from ..state import GRAD, get_mode, mode, next_seq
+from ..state import GRAD, OBSERVE, get_mode, mode, next_seq
 from ..tensor import Tensor, wrap
 from .batched import BatchedTensor
 from .dual import DualTensor
@@ -301,7 +301,8 @@ def _pull_plain(outs: Any, ins: Any, cots: Any, create: bool) -> list[Any]:
     if not roots or not goals:
         return [None] * len(ins)
     word = get_mode()
-    on_tensors = create or any(isinstance(c, Wrapper) for _, c in roots)
+    # Those who observe calls see a pass only if it is made of calls.
+    on_tensors = create or bool(word & OBSERVE) or any(isinstance(c, Wrapper) for _, c in roots)
     if not on_tensors:
         found = engine.run([(e, c._array) for e, c in roots], keep=True, wanted=goals)
         return [None if e is None or (g := found[e]) is None else wrap(np.asarray(g)) for e in wanted]

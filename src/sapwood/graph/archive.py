@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..errors import LoadError
+from ..random import Generator
 from .capture import capture
 from .ir import Graph
 from .text import parse
@@ -16,7 +17,8 @@ VERSION = 1
 def packed(graph: Graph) -> dict[str, Any]:
     """Return a graph as plain data that `save` writes."""
     tensors = {v.name: v.data.detach() for v in graph.sources() if v.data is not None}
-    return {MARK: VERSION, "graph": graph.text(), "tensors": tensors}
+    states = {name: generator.get_state() for name, generator in graph.generators.items()}
+    return {MARK: VERSION, "graph": graph.text(), "tensors": tensors, "generators": states}
 
 
 def of_module(module: Any, example: Any) -> dict[str, Any]:
@@ -53,8 +55,12 @@ def load(f: Any) -> Graph:
         raise LoadError(f"graph.load: the graph is of version {data[MARK]}, this is a reader of version {VERSION}")
     tensors = data["tensors"]
     graph = parse(data["graph"], tensors)
-    for value in graph.parameters:
-        value.data = tensors[value.name].requires_grad_(value.requires_grad)
+    for value in graph.sources():
+        if value.requires_grad and value.data is not None:
+            value.data.requires_grad_()
+    for name, state in data.get("generators", {}).items():
+        graph.generators[name] = Generator()
+        graph.generators[name].set_state(state)
     return graph
 
 

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from ..dtypes import dtype as Dtype
 from ..errors import CaptureError
+from .structure import Fixed, Record, flatten, unflatten
 
 Role = Literal["input", "parameter", "buffer", "constant", "result"]
 
@@ -85,6 +86,7 @@ class Call:
         line: the user's line.
         in_place: the program wrote the result over its first input.
         view: the program's result shared memory with its first input.
+        no_grad: the program called it under no_grad, inside what was captured.
     """
 
     op: Any
@@ -95,6 +97,7 @@ class Call:
     line: Line | None = None
     in_place: bool = False
     view: bool = False
+    no_grad: bool = False
 
     def values(self) -> Iterator[Value]:
         """Yield the values among the inputs."""
@@ -108,14 +111,28 @@ class Call:
         return f"Call({made} = {self.op.name}({', '.join(v.name for v in self.values())}))"
 
 
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """In place of a Generator among attributes: its name in `Graph.generators`."""
+
+    name: str
+
+
 @dataclass(slots=True, eq=False)
 class Graph:
     """Calls in order, and the values they begin and end with.
 
+    Two graphs are equal if they are built alike: the same calls of the same values, which go in and come out under the
+    same names and types. Names of results, source lines, warnings and the tensors' numbers are not compared.
+
     Attributes:
+        arguments: how the inputs lie in the function's arguments, by name: structures of positions in `inputs`.
         outputs: the values that come out, flat.
         structure: how they lie in what the function returned: nested tuples, lists and dicts of positions in
-            `outputs`; other leaves stand for themselves, in a `Fixed`.
+            `outputs`, a `Record` for a named tuple or a dataclass; other leaves stand for themselves, in a `Fixed`.
+        writes: what the program wrote over inputs, parameters, buffers and named constants: by their names, the values
+            they had at its end.
+        generators: the random Generators that draws name, besides the default one.
         warnings: what may make the graph wrong for other inputs, each with its line.
     """
 
@@ -127,6 +144,9 @@ class Graph:
     calls: list[Call] = field(default_factory=list)
     outputs: tuple[Value, ...] = ()
     structure: Any = 0
+    arguments: dict[str, Any] = field(default_factory=dict)
+    writes: dict[str, Value] = field(default_factory=dict)
+    generators: dict[str, Any] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
     def sources(self) -> Iterator[Value]:
@@ -170,15 +190,46 @@ class Graph:
                 if value.call is not call or value.number != i:
                     raise CaptureError(f"graph {self.name}: {value.name} does not know that {call!r} makes it")
                 define(value)
-        for value in self.outputs:
+        for value in (*self.outputs, *self.writes.values()):
             if value.name not in known:
                 raise CaptureError(f"graph {self.name}: the output {value.name} is not defined")
+        sources = {value.name for value in self.sources()}
+        for name in self.writes:
+            if name not in sources:
+                raise CaptureError(f"graph {self.name}: it writes to {name}, which does not go in")
 
-    def __call__(self, *inputs: Any) -> Any:
+    def __call__(self, *inputs: Any, update: bool = False, **named: Any) -> Any:
         """Run the graph on other inputs (see `run`)."""
         from .run import run
 
-        return run(self, *inputs)
+        return run(self, *inputs, update=update, **named)
+
+    def form(self) -> tuple[Any, ...]:
+        """Return what equality compares: the graph with its values numbered in place of their names."""
+        numbers = {value.name: i for i, value in enumerate(self.values())}
+
+        def of(x: Any) -> Any:
+            if isinstance(x, tuple):
+                return tuple(of(m) for m in x)
+            return ("%", numbers[x.name]) if isinstance(x, Value) else repr(x)
+
+        sources = tuple((v.role, v.name, v.type, v.requires_grad) for v in self.sources())
+        calls = tuple(
+            (
+                (c.op.name, of(c.inputs), tuple((n, repr(a)) for n, a in c.attrs.items())),
+                tuple((r.type, r.requires_grad) for r in c.results),
+                (c.scope, c.in_place, c.view, c.no_grad),
+            )
+            for c in self.calls
+        )
+        ends = of(self.outputs), tuple((n, of(v)) for n, v in sorted(self.writes.items()))
+        return sources, calls, ends, repr(self.structure), repr(self.arguments)
+
+    def __eq__(self, other: object) -> bool:
+        return self.form() == other.form() if isinstance(other, Graph) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((len(self.inputs), len(self.parameters), tuple(c.op.name for c in self.calls)))
 
     def text(self) -> str:
         """Return the graph as text that `parse` reads back."""
@@ -198,36 +249,6 @@ class Graph:
         return f"<pre>{escape(self.text())}</pre>"
 
 
-@dataclass(frozen=True, slots=True)
-class Fixed:
-    """Something in a function's result that is no tensor."""
-
-    value: Any
-
-
-def flatten(thing: Any, leaves: list[Any], is_leaf: Any) -> Any:
-    """Collect the leaves of nested tuples, lists and dicts; return the structure with their positions."""
-    if is_leaf(thing):
-        leaves.append(thing)
-        return len(leaves) - 1
-    if isinstance(thing, tuple) and hasattr(thing, "_fields"):
-        return tuple(flatten(x, leaves, is_leaf) for x in thing)
-    if isinstance(thing, tuple | list):
-        return type(thing)(flatten(x, leaves, is_leaf) for x in thing)
-    if isinstance(thing, dict):
-        return {k: flatten(x, leaves, is_leaf) for k, x in thing.items()}
-    return Fixed(thing)
-
-
-def unflatten(structure: Any, leaves: Any) -> Any:
-    """Return a structure with its leaves in their places."""
-    if isinstance(structure, Fixed):
-        return structure.value
-    if isinstance(structure, dict):
-        return {k: unflatten(x, leaves) for k, x in structure.items()}
-    if isinstance(structure, tuple | list):
-        return type(structure)(unflatten(x, leaves) for x in structure)
-    return leaves[structure]
-
-
-__all__ = ["Call", "Fixed", "Graph", "Line", "Scope", "Value", "flatten", "unflatten"]
+__all__ = [
+    "Call", "Fixed", "Graph", "Line", "Record", "Role", "Scope", "Stream", "Value", "flatten", "unflatten",
+]  # fmt: skip

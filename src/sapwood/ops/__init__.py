@@ -31,6 +31,7 @@ from . import (
     ranges,
     reduce,
     sample,
+    sample_fill,
     slices,
     slicing,
     splitting,

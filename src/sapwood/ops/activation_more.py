@@ -10,6 +10,7 @@ from .. import ops
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..random import default_generator
 from ..tensor import wrap
+from . import slow
 from .declare import composite
 from .inplace import in_place
 
@@ -80,6 +81,10 @@ def _noise(input: Any, lower: float, upper: float, training: bool, generator: An
     """Return a slope for each element that is not positive, drawn in training, and 1 for the others."""
     if lower > upper:
         raise ValueRangeError(f"rrelu: lower must not exceed upper, got {lower} and {upper}")
+    if training and slow.watched(input):
+        from .drawing import drawn
+
+        return drawn("rrelu_noise", (input,), lower, upper, generator)
     noise = np.ones_like(input._array) if training else np.zeros_like(input._array)
     if training:
         below = input._array <= 0

@@ -16,6 +16,7 @@ from ..dtypes import float32
 from ..errors import ShapeError, ValueRangeError
 from ..kernels.attention import attend, attend_back
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import Fused, op
 from .warm import serve
 
@@ -156,7 +157,8 @@ def scaled_dot_product_attention(
                 f"{name}: the heads of key and value must be equal and divide query's {query.shape[-3]}, got "
                 f"{key.shape[-3]} and {value.shape[-3]}"
             )
-    if attn_mask is not None and attn_mask.dtype.category == 0 and type(attn_mask._array) is not np.ndarray:
+    looked_through = attn_mask is not None and (type(attn_mask._array) is not np.ndarray or slow.watched(attn_mask))
+    if looked_through and attn_mask.dtype.category == 0:
         attn_mask = ops.where(attn_mask, 0.0, -np.inf).to(query.dtype)
     elif attn_mask is not None and attn_mask.dtype.category == 0:
         attn_mask = wrap(_additive(attn_mask._array, query._array.dtype))

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes, ops
+from ..cuts import read
 from ..errors import ArgumentError, DtypeError, GradError
 from ..tensor import Tensor, wrap
 from .declare import Comparison, Plain, Unary, composite, op, registry
@@ -236,6 +237,7 @@ class isclose(Plain):
 @composite(method=True)
 def allclose(input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> bool:
     """Return whether all elements are close, as `isclose` defines it."""
+    read("allclose()", input)
     return bool(np.all(ops.isclose(input, other, rtol, atol, equal_nan)._array))
 
 
@@ -244,6 +246,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     """Return whether two tensors have the same shape and the same elements."""
     if not isinstance(input, Tensor) or not isinstance(other, Tensor):
         raise ArgumentError(f"equal: two tensors are expected, got {type(input).__name__} and {type(other).__name__}")
+    read("equal()", input)
+    read("equal()", other)
     a, b = input._array, other._array
     if a.shape != b.shape:
         return False

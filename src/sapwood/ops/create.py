@@ -12,6 +12,7 @@ from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, ValueRangeError
 from ..node import LEAF
 from ..tensor import Tensor
+from . import slow
 from .declare import composite
 from .values import Array, as_type, check_place, element_type, leaf, new_array, shared
 
@@ -53,6 +54,10 @@ def tensor(
             stacklevel=2,
         )
     wanted = None if dtype is None else element_type("tensor()", dtype, dtypes.float32)
+    if isinstance(data, Tensor) and slow.watched(data):
+        copied = _cast(data.detach(), wanted or data.dtype)
+        copied = copied.clone() if copied.dtype is data.dtype else copied  # type: ignore[attr-defined]
+        return copied.requires_grad_() if requires_grad else copied
     return leaf(new_array("tensor", data, wanted), requires_grad)
 
 

@@ -30,6 +30,9 @@ from ..errors import MissingError
 registry: dict[str, type[Op]] = {}
 """Every op by name."""
 
+draws: dict[str, type[Op]] = {}
+"""Every draw of random numbers by name: declared like ops, but no functions of their inputs."""
+
 public: dict[str, Callable[..., Any]] = {}
 """Every public function by its name in the package: ops, and compositions of ops."""
 
@@ -243,11 +246,20 @@ def op(cls: Any) -> Callable[..., Any]:
         TypeError: naming the op: an unknown slot, a formula parameter that cannot be saved, no docstring, a name
             taken already, no way to compute.
     """
+    return _declare(cls, registry)
+
+
+def draw(cls: Any) -> Any:
+    """Check the declaration of a draw and put it into `draws`; return the class."""
+    return _declare(cls, draws).op
+
+
+def _declare(cls: Any, table: dict[str, type[Op]]) -> Any:
     from .call import eager
 
     name = cls.__name__.rstrip("_") if cls.__name__.endswith("_") and not cls.__name__.startswith("_") else cls.__name__
     cls.name = name
-    if name in registry:
+    if name in table:
         raise TypeError(f"op {name}: declared twice")
     if not cls.__doc__ or cls.__doc__ is cls.__mro__[1].__doc__:
         raise TypeError(f"op {name}: the docstring is missing")
@@ -268,7 +280,7 @@ def op(cls: Any) -> Callable[..., Any]:
     if cls.vjp is not None:
         cls.wants = (_wanted(cls, cls.vjp, 2, known),)
     cls.nodes = {}
-    registry[name] = cls
+    table[name] = cls
     cls.call = function = eager(cls)
     if cls.function:
         public[name] = function

@@ -9,6 +9,7 @@ import numpy as np
 from .. import ops
 from ..dtypes import promote_types
 from ..errors import DtypeError, ShapeError, ValueRangeError
+from . import slow
 from .conv import widened
 from .declare import Plain, composite, op
 
@@ -187,6 +188,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
         if hasattr(type(size), "__sapwood_op__"):
             plain = size.detach()
             size = size + (ops.clamp(plain, min=eps) - plain)
+        elif slow.watched(size):
+            from ..autograd.mode import no_grad
+
+            with no_grad():
+                size.clamp_(min=eps)
         else:
             np.maximum(size._array, np.asarray(eps, size._array.dtype), out=size._array)
         units.append(ops.div(x, size))

@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import ShapeError, ValueRangeError
 from ..random.arrays import bernoulli_, dropout_noise_
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import composite
 
 _SELU_FLOOR = 1.7580993408473766
@@ -41,7 +42,13 @@ def _dropped(name: str, input: Any, p: float, train: bool, features: bool, inpla
     if p == 1:
         noise = np.zeros((), input._array.dtype)
     else:
-        noise = dropout_noise_(_noise_like(name, input, features), p)
+        blank = _noise_like(name, input, features)
+        if slow.watched(input):
+            from .drawing import drawn, order_of
+
+            drawn_noise = drawn("dropout_noise", (input,), p, features, order_of(blank))
+            return input.mul_(drawn_noise) if inplace else input * drawn_noise
+        noise = dropout_noise_(blank, p)
     return input.mul_(wrap(noise)) if inplace else input * wrap(noise)
 
 
@@ -52,7 +59,13 @@ def _alpha_dropped(name: str, input: Any, p: float, train: bool, features: bool,
     if p == 1:
         zero = wrap(np.zeros((), input._array.dtype))
         return input.mul_(zero) if inplace else input * zero
-    noise = bernoulli_(_noise_like(name, input, features), 1 - p)
+    blank = _noise_like(name, input, features)
+    if slow.watched(input):
+        from .drawing import drawn, order_of
+
+        factor, added = drawn("alpha_dropout_noise", (input,), p, features, order_of(blank), _SELU_FLOOR)
+        return input.mul_(factor).add_(added) if inplace else input * factor + added
+    noise = bernoulli_(blank, 1 - p)
     scale = 1 / math.sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1) * (1 - p))
     shift = np.asarray((noise - 1) * (_SELU_FLOOR * scale) + _SELU_FLOOR * scale * p, noise.dtype)
     noise *= scale

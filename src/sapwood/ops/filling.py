@@ -10,8 +10,9 @@ import numpy as np
 from .. import dtypes, ops
 from ..dtypes import dtype as Dtype
 from ..errors import ArgumentError, DtypeError, ShapeError, ValueRangeError
+from ..state import OBSERVE, get_mode
 from ..tensor import Tensor, wrap
-from .declare import Movement, composite, op, registry
+from .declare import Movement, composite, methods, op, registry
 from .out import write_out
 from .values import Array, check_place, element_type, from_numbers, leaf, number, sequence_size, size_of
 
@@ -27,14 +28,27 @@ def zeros_of(like: Any, shape: tuple[int, ...]) -> Any:
 
 
 def deliver(
-    op: str, make: Callable[[Dtype], Array], out: Any, dtype: Any, default: Dtype, requires_grad: bool
+    op: str,
+    make: Callable[[Dtype], Array],
+    out: Any,
+    dtype: Any,
+    default: Dtype,
+    requires_grad: bool,
+    seen: Callable[[Dtype], Tensor] | None = None,
 ) -> Tensor:
     """Return make(dtype) as a new leaf, or write it into `out`, whose dtype then decides.
+
+    Args:
+        seen: does what `make` does by a call, for those who observe calls.
 
     Raises:
         DtypeError: `dtype` is not that of `out`.
     """
+    told = seen if seen is not None and get_mode() & OBSERVE else None
     if out is None:
+        if told is not None:
+            t = told(element_type(op, dtype, default))
+            return t.requires_grad_() if requires_grad else t
         return leaf(make(element_type(op, dtype, default)), requires_grad)
     if not isinstance(out, Tensor):
         raise ArgumentError(f"{op}: out must be a tensor, got {type(out).__name__}")
@@ -42,11 +56,15 @@ def deliver(
         raise DtypeError(
             f"{op}: out is {out.dtype.name} and dtype={element_type(op, dtype, default).name}; drop one of them"
         )
-    a = make(out.dtype)
+    drawn = None if told is None else told(out.dtype)
+    a = make(out.dtype) if drawn is None else drawn._array
     if out._array.shape != a.shape:
         # A constructor resizes `out` without the warning that an op gives.
         out._array = np.empty(a.shape, a.dtype)
-    write_out(op, out, a)
+    if drawn is not None:
+        methods["copy_"](out, drawn)
+    else:
+        write_out(op, out, a)
     return out.requires_grad_() if requires_grad else out
 
 

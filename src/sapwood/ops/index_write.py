@@ -9,12 +9,12 @@ import numpy as np
 from .. import alias, ops
 from ..dtypes import F32, F64
 from ..errors import ArgumentError, DtypeError, ShapeError
-from ..state import GRAD, get_mode
+from ..state import GRAD, OBSERVE, get_mode
 from ..tensor import Tensor, wrap
 from . import slow
 from .declare import Op, composite, op
 from .indexing import Indices, add_at, applied, explained, numpy_key
-from .inplace import rebase
+from .inplace import in_place, rebase
 from .record import record
 
 
@@ -81,6 +81,9 @@ def _put_in_place(
         raise DtypeError(
             f"{name}: the values are {values.dtype.name}, the tensor is {self.dtype.name}; convert the values first"
         )
+    if get_mode() & OBSERVE:
+        written: Tensor = in_place(index_put_at.op, self, (values, indices), (dims, accumulate), name)
+        return written
     arrays = (self._array, values._array, tuple(i._array for i in indices))
     if alias.owner(arrays[0]) is alias.owner(arrays[1]):
         arrays = (arrays[0], arrays[1].copy(), arrays[2])

@@ -10,9 +10,11 @@ import numpy as np
 from numpy import ndarray
 
 from .. import dtypes, ops
+from ..cuts import read
 from ..errors import ArgumentError, DimError, ShapeError, ValueRangeError
 from ..kernels import gather as kernels
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import Op, composite, op
 from .sizes import one_int
 from .slicing import ALL, select, slice_
@@ -253,12 +255,13 @@ def _plain_key(k: Any) -> Any:
     kind = t.dtype
     if kind not in (dtypes.int64, dtypes.int32, dtypes.uint8, dtypes.bool_):
         if not t.ndim and kind.category == 1:
-            return t.long() if hasattr(type(t), "__sapwood_op__") else int(t._array)
+            return t.long() if hasattr(type(t), "__sapwood_op__") else int(t)
         raise DimError(f"index: index tensors must be int64, int32 or bool, got {kind.name}; convert with .long()")
     if not t.ndim:
         if hasattr(type(t), "__sapwood_op__"):
             # Its value is not at hand; an index of no dimensions does the same as a number.
             return t
+        read("an index of no dimensions", t)
         return bool(t._array) if kind in (dtypes.bool_, dtypes.uint8) else int(t._array)
     if kind is dtypes.uint8:
         warnings.warn(
@@ -266,7 +269,7 @@ def _plain_key(k: Any) -> Any:
             UserWarning,
             stacklevel=5,
         )
-        return wrap(t._array != 0)
+        return ops.ne(t, 0) if slow.watched(t) else wrap(t._array != 0)
     return t
 
 

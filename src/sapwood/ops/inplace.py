@@ -21,8 +21,11 @@ from . import serving, slow
 from .declare import Op, registry
 from .record import is_differentiable, record
 
-FILLS = {"masked_fill_", "index_fill_"}
+FILLS = {"masked_fill_", "index_fill_", "index_put_", "__setitem__"}
 """They give some elements one value, so they make sense, if hardly ever, on expanded tensors: a warning is enough."""
+
+ORDERS = {"eq", "ne", "lt", "le", "gt", "ge"}
+"""Their truth may be written over numbers that have a history."""
 
 
 def in_place(
@@ -80,6 +83,12 @@ def in_place(
             if lost:
                 _lose(edges[0], lost, name)
             rebase(self, edges[0])
+        elif op.name in ORDERS and is_differentiable(self._array.dtype):
+            # Truth written as numbers: constant almost everywhere, so what was there before gets zeros.
+            from .overwrite import forgetting
+
+            sources = [x for x in checked if isinstance(x, Tensor) and x._node is not None]
+            rebase(self, forgetting(f"{op.name.capitalize()}Backward0", self._array, *sources))
     if mode & OBSERVE:
         slow.tell(op, checked, (self,))
     return self

@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from .. import ops
+from ..cuts import read
 from ..errors import ArgumentError, DimError, DtypeError, ValueRangeError
 from ..kernels import gather as kernels
 from ..state import GRAD, get_mode
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import Plain, op
+from .inplace import in_place
 from .warm import serve
 
 ROUNDS = 8
@@ -155,6 +158,35 @@ def padding_row(name: str, padding_idx: int | None, rows: int) -> int:
     return padding_idx % rows
 
 
+@op
+class embedding_renorm(Plain):
+    """Scale down the rows that are looked up and whose norm exceeds `max_norm`."""
+
+    inputs = ("input", "indices")
+    function = method = False
+    takes_out = False
+    half = False
+    samples = lambda rng: [(rng.standard_normal((4, 3)), np.array([0, 2, 2]), 0.5, 2.0)]
+
+    def forward(input, indices, max_norm, norm_type):
+        out = input.copy()
+        _scale_rows(out, indices, max_norm, norm_type)
+        return out
+
+
+def _scale_rows(table: Any, indices: Any, max_norm: float, norm_type: float) -> bool:
+    """Scale rows of a table in place; return whether there was any to scale."""
+    used = np.unique(indices)
+    rows = table[used]
+    norms = np.linalg.norm(rows, norm_type, axis=1)
+    large = norms > max_norm
+    if not large.any():
+        return False
+    # PyTorch adds 1e-7 before dividing.
+    table[used[large]] = (rows[large] * (max_norm / (norms[large] + 1e-7))[:, None]).astype(table.dtype)
+    return True
+
+
 def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> None:
     """Scale down, in place, the looked-up rows whose norm exceeds `max_norm`."""
     from .. import alias
@@ -165,13 +197,12 @@ def renorm(weight: Tensor, indices: Tensor, max_norm: float, norm_type: float) -
             "embedding: max_norm changes weight in place, so weight must be a leaf; pass weight.detach()"
         )
     check_indices("embedding", indices._array, table.shape[0])
-    used = np.unique(indices._array)
-    rows = table[used]
-    norms = np.linalg.norm(rows, norm_type, axis=1)
-    large = norms > max_norm
-    if large.any():
-        # PyTorch adds 1e-7 before dividing.
-        table[used[large]] = (rows[large] * (max_norm / (norms[large] + 1e-7))[:, None]).astype(table.dtype)
+    if slow.watched(weight, indices):
+        from ..autograd.mode import no_grad
+
+        with no_grad():
+            in_place(embedding_renorm.op, weight, (indices,), (max_norm, norm_type), "embedding_renorm_")
+    elif _scale_rows(table, indices._array, max_norm, norm_type):
         alias.stamp(weight, "embedding_renorm_")
 
 
@@ -230,9 +261,12 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     if a.size and a.min() < 0:
         raise ValueRangeError(f"one_hot: class indices must not be negative, got {a.min()}")
     if num_classes == -1:
+        read("one_hot()", tensor)
         num_classes = int(a.max()) + 1
     if num_classes < 1 or (a.size and a.max() >= num_classes):
         raise ValueRangeError(
             f"one_hot: num_classes {num_classes} must exceed every class index, the largest is {a.max()}"
         )
+    if slow.watched(tensor):
+        return ops.eq(ops.unsqueeze(tensor, -1), ops.arange(num_classes)).to(tensor.dtype)
     return wrap((a[..., None] == np.arange(num_classes)).astype(np.int64))

@@ -9,6 +9,7 @@ from numpy import ndarray
 
 from .. import dtypes, ops
 from ..alias import overlaps_itself
+from ..cuts import read
 from ..errors import DimError, DtypeError, ShapeError
 from ..tensor import Tensor, wrap
 from .declare import Movement, composite, op
@@ -140,6 +141,7 @@ def repeat_interleave(
 
 
 def _counts(repeats: Tensor) -> ndarray:
+    read("repeat_interleave()", repeats)
     a = repeats._array
     if a.dtype not in (np.int32, np.int64):
         raise DtypeError(f"repeat_interleave: repeats must be int32 or int64, got {repeats.dtype.name}")

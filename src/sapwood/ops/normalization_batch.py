@@ -246,7 +246,7 @@ def instance_norm(
     if use_input_stats:
         for running, moved in ((running_mean, mean), (running_var, var)):
             if running is not None:
-                _keep(running, wrap(moved._array.reshape(n, c).mean(0, dtype=moved._array.dtype)), 1.0)
+                _keep(running, channel_mean(ops.reshape(moved, (n, c))), 1.0)
     return ops.reshape(out, tuple(input.shape))
 
 

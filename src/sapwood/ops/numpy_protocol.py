@@ -16,6 +16,7 @@ import numpy as np
 
 from .. import alias, dtypes
 from .. import ops as _package
+from ..cuts import read
 from ..errors import ArgumentError, DtypeError, GradError
 from ..tensor import Tensor, wrap
 from .declare import public, registry
@@ -230,6 +231,8 @@ def _outside(call: Any, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
             f"{name}: it has no counterpart here, and an argument requires grad, which would be lost; use "
             "tensor.detach() if that is meant"
         )
+    for t in _tensors((args, tuple(kwargs.values()))):
+        read(name, t)
     with np.errstate(all="ignore"):
         return call(*_plain(args), **_plain(kwargs))
 

@@ -66,6 +66,8 @@ def write_out(name: str, out: Tensor, result: ndarray[Any, Any]) -> None:
         alias.check_not_captured(out, name)
     if alias.overlaps_itself(out._array):
         raise ShapeError(f"{name}: several elements of out share one memory location (it was expanded); clone it first")
+    for guard in alias.guards:
+        guard(out)
     source, target = dtypes.of_numpy(result.dtype), out.dtype
     if source.category > target.category:
         raise DtypeError(f"{name}: the result is {source.name} and cannot be written into out of type {target.name}")

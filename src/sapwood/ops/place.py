@@ -12,6 +12,7 @@ from .. import ops
 from ..errors import DimError, DtypeError, ShapeError
 from ..kernels import gather as kernels
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import Plain, composite, op
 from .reduce import one_dim
 from .scattering import Spot, _check_reduce, _number_as, check_index, combined, gather, reduce_back, reduced_into
@@ -341,7 +342,7 @@ def take_along_dim(input: Any, indices: Any, dim: Any = None, *, out: Any = None
         return gather(ops.reshape(input, (-1,)), 0, ops.reshape(indices, (-1,)), out=out)
     n = input.shape[one_dim("take_along_dim", input._array, dim)] if input.ndim else 1
     if n:
-        plain = type(indices._array) is np.ndarray
+        plain = type(indices._array) is np.ndarray and not slow.watched(indices)
         indices = wrap(np.asarray(indices._array % n)) if plain else ops.remainder(indices, n)
     if input.ndim != indices.ndim:
         raise ShapeError(

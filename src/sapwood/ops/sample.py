@@ -1,5 +1,4 @@
-"""Random tensors: `rand`, `randn`, `randint`, `randperm`, `normal`, `bernoulli`, `multinomial`, `poisson`, and the
-in-place `uniform_`, `normal_`, `random_` …
+"""Random tensors: `rand`, `randn`, `randint`, `randperm`, `normal`, `bernoulli`, `multinomial`, `poisson` …
 
 The numbers are those of `sapwood.random`, and so PyTorch's. Where PyTorch records a node, one is recorded that sends
 back zeros: a random number owes its parameters nothing that differentiation could see.
@@ -17,15 +16,16 @@ from ..errors import ArgumentError, DtypeError, GradError, MissingError, ShapeEr
 from ..random import arrays as streams
 from ..state import GRAD, get_mode
 from ..tensor import Tensor
-from .declare import composite
+from . import slow
+from .declare import composite, methods
 from .filling import deliver, like_array
 from .out import write_out
-from .overwrite import forgetting, overwrite
+from .overwrite import forgetting
 from .record import is_differentiable
 from .values import Array, check_place, integer, leaf, number, sequence_size, size_of
 
 
-def _generator(op: str, generator: Any) -> Any:
+def checked_generator(op: str, generator: Any) -> Any:
     if generator is not None and not isinstance(generator, streams.Generator):
         raise ArgumentError(f"{op}: generator must be a Generator, got {type(generator).__name__}")
     return generator
@@ -35,7 +35,7 @@ class _NoKernelError(DtypeError, MissingError):
     """A type that cannot be drawn: PyTorch raises NotImplementedError for it."""
 
 
-def _require_floating(op: str, dtype: dtypes.dtype) -> None:
+def require_floating(op: str, dtype: dtypes.dtype) -> None:
     if dtype.category < dtypes.FLOAT:
         raise _NoKernelError(f"{op}: a floating-point or complex dtype is expected, got {dtype.name}")
 
@@ -48,14 +48,27 @@ def _draw(
 ) -> Callable[..., Array]:
     if device is not None or layout is not None:
         check_place(op, device, layout)
-    _generator(op, generator)
+    checked_generator(op, generator)
 
     def make(dtype: dtypes.dtype) -> Array:
-        _require_floating(op, dtype)
+        require_floating(op, dtype)
         found: Array = fill(np.empty(shape, dtype.numpy), generator=generator)
         return found
 
     return make
+
+
+def _called(name: str, shape: Any, *rest: Any, needs_float: bool = True) -> Callable[[dtypes.dtype], Any]:
+    """Return what draws by a declared op, for those who observe calls."""
+
+    def seen(dtype: dtypes.dtype) -> Any:
+        from .drawing import drawn
+
+        if needs_float:
+            require_floating(name, dtype)
+        return drawn(name, (), tuple(shape), dtype, *rest)
+
+    return seen
 
 
 @composite
@@ -64,8 +77,10 @@ def rand(
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False, names: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return numbers uniform in [0, 1), of a size given as integers or as one sequence."""
-    make = _draw("rand", streams.uniform_, size_of("rand", given, size), generator, layout, device)
-    return deliver("rand", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
+    shape = size_of("rand", given, size)
+    make = _draw("rand", streams.uniform_, shape, generator, layout, device)
+    seen = _called("rand", shape, generator)
+    return deliver("rand", make, out, dtype, dtypes.get_default_dtype(), requires_grad, seen)
 
 
 @composite
@@ -74,8 +89,10 @@ def randn(
     device: Any = None, pin_memory: bool = False, requires_grad: bool = False, names: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return standard normal numbers, of a size given as integers or as one sequence."""
-    make = _draw("randn", streams.normal_, size_of("randn", given, size), generator, layout, device)
-    return deliver("randn", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
+    shape = size_of("randn", given, size)
+    make = _draw("randn", streams.normal_, shape, generator, layout, device)
+    seen = _called("randn", shape, generator)
+    return deliver("randn", make, out, dtype, dtypes.get_default_dtype(), requires_grad, seen)
 
 
 @composite
@@ -89,13 +106,14 @@ def randint(
         ValueRangeError: no integer lies in the range, or the dtype cannot hold it.
     """
     check_place("randint", device, layout)
-    _generator("randint", generator)
+    checked_generator("randint", generator)
     if size is None and bounds:
         bounds, size = bounds[:-1], bounds[-1]
     first, last = _bounds("randint", bounds, low, high)
     shape = sequence_size("randint", size)
     make = lambda t: streams.random_(np.empty(shape, t.numpy), first, last, generator=generator)
-    return deliver("randint", make, out, dtype, dtypes.int64, requires_grad)
+    seen = _called("randint", shape, first, last, generator, needs_float=False)
+    return deliver("randint", make, out, dtype, dtypes.int64, requires_grad, seen)
 
 
 def _bounds(op: str, given: tuple[Any, ...], low: Any, high: Any) -> tuple[int, int]:
@@ -113,30 +131,50 @@ def randperm(
 ) -> Tensor:  # fmt: skip
     """Return the integers 0 … n - 1 in random order."""
     check_place("randperm", device, layout)
-    count, _generated = integer("randperm", "n", n), _generator("randperm", generator)
+    count, _generated = integer("randperm", "n", n), checked_generator("randperm", generator)
 
-    def make(dtype: dtypes.dtype) -> Array:
+    def check(dtype: dtypes.dtype) -> None:
         if dtype.category == dtypes.COMPLEX or dtype is dtypes.bool_:
             raise _NoKernelError(f"randperm: an integer or floating-point dtype is expected, got {dtype.name}")
         if dtype.category == dtypes.INT and count - 1 > np.iinfo(dtype.numpy).max:
             raise ValueRangeError(f"randperm: {dtype.name} does not hold {count - 1}; use a wider dtype")
+
+    def make(dtype: dtypes.dtype) -> Array:
+        check(dtype)
         return streams.randperm(count, dtype.numpy, generator=generator)
 
-    return deliver("randperm", make, out, dtype, dtypes.int64, requires_grad)
+    def seen(dtype: dtypes.dtype) -> Any:
+        from .drawing import drawn
+
+        check(dtype)
+        return drawn("randperm", (), count, dtype, generator)
+
+    return deliver("randperm", make, out, dtype, dtypes.int64, requires_grad, seen)
 
 
-def _like(op: str, input: Any, draw: Any, dtype: Any, layout: Any, device: Any, form: Any, grad: bool) -> Tensor:
+def _like(
+    op: str, input: Any, draw: Any, seen: tuple[Any, ...], dtype: Any, layout: Any, device: Any, form: Any, grad: bool
+) -> Tensor:
+    """Return what `draw` fills an array like `input` with; `seen` names the op that does it, and its numbers."""
     if not isinstance(input, Tensor):
         raise ArgumentError(f"{op}: input must be a tensor, got {type(input).__name__}")
     check_place(op, device, layout)
-    return leaf(draw(like_array(input, dtype, form, op)), grad)
+    blank = like_array(input, dtype, form, op)
+    if slow.watched(input):
+        from .drawing import like
+
+        if op != "randint_like":
+            require_floating(op, dtypes.of_numpy(blank.dtype))
+        t: Tensor = like(seen[0], input, blank, *seen[1:])
+        return t.requires_grad_() if grad else t
+    return leaf(draw(blank), grad)
 
 
 def _continuous(op: str, fill: Callable[..., Any], generator: Any) -> Callable[[Array], Array]:
-    _generator(op, generator)
+    checked_generator(op, generator)
 
     def draw(a: Array) -> Array:
-        _require_floating(op, dtypes.of_numpy(a.dtype))
+        require_floating(op, dtypes.of_numpy(a.dtype))
         found: Array = fill(a, generator=generator)
         return found
 
@@ -150,7 +188,8 @@ def rand_like(
 ) -> Tensor:  # fmt: skip
     """Return numbers uniform in [0, 1) in the input's shape and dtype."""
     draw = _continuous("rand_like", streams.uniform_, generator)
-    return _like("rand_like", input, draw, dtype, layout, device, memory_format, requires_grad)
+    seen = ("uniform", 0.0, 1.0, generator)
+    return _like("rand_like", input, draw, seen, dtype, layout, device, memory_format, requires_grad)
 
 
 @composite
@@ -160,7 +199,8 @@ def randn_like(
 ) -> Tensor:  # fmt: skip
     """Return standard normal numbers in the input's shape and dtype."""
     draw = _continuous("randn_like", streams.normal_, generator)
-    return _like("randn_like", input, draw, dtype, layout, device, memory_format, requires_grad)
+    seen = ("normal_fill", 0.0, 1.0, generator)
+    return _like("randn_like", input, draw, seen, dtype, layout, device, memory_format, requires_grad)
 
 
 @composite
@@ -170,10 +210,11 @@ def randint_like(
     memory_format: Any = None,
 ) -> Tensor:  # fmt: skip
     """Return integers uniform in [low, high) in the input's shape and dtype: randint_like(input, [low,] high)."""
-    _generator("randint_like", generator)
+    checked_generator("randint_like", generator)
     first, last = _bounds("randint_like", bounds, low, high)
     draw = lambda a: streams.random_(a, first, last, generator=generator)
-    return _like("randint_like", input, draw, dtype, layout, device, memory_format, requires_grad)
+    seen = ("random_fill", first, last, generator)
+    return _like("randint_like", input, draw, seen, dtype, layout, device, memory_format, requires_grad)
 
 
 # -- with given parameters --------------------------------------------------------------------------------------------
@@ -191,6 +232,24 @@ def _drawn(op: str, array: Array, sources: tuple[Any, ...], node_name: str, out:
     if wanted and is_differentiable(array.dtype):
         t._node = forgetting(node_name, array, *wanted)
     return t
+
+
+def _seen(op: str, name: str, inputs: tuple[Any, ...], out: Any, *attrs: Any) -> Tensor:
+    """Draw by a declared op, seen by those who observe calls."""
+    from .drawing import drawn
+
+    if out is None:
+        t: Tensor = drawn(name, inputs, *attrs)
+        return t
+    if get_mode() & GRAD and any(isinstance(s, Tensor) and s._node is not None for s in inputs):
+        raise GradError(f"{op}: with out= nothing is recorded, but an input requires grad; detach it or drop out=")
+    t = drawn(name, inputs, *attrs)
+    if isinstance(out, Tensor) and out._array.shape == t._array.shape and out.dtype is t.dtype:
+        methods["copy_"](out, t)
+    else:
+        write_out(op, out, t._array)
+    filled: Tensor = out
+    return filled
 
 
 def _floats(op: str, name: str, input: Any) -> Array:
@@ -217,7 +276,7 @@ def normal(
         ShapeError: mean and std do not broadcast.
     """
     check_place("normal", device, layout)
-    _generator("normal", generator)
+    checked_generator("normal", generator)
     means, stds = isinstance(mean, Tensor), isinstance(std, Tensor)
     if not (means or stds):
         first, second = number("normal", "mean", mean), number("normal", "std", std)
@@ -226,16 +285,19 @@ def normal(
         shape = sequence_size("normal", size) if not isinstance(size, int) else size_of("normal", (size,))
 
         def make(t: dtypes.dtype) -> Array:
-            _require_floating("normal", t)
+            require_floating("normal", t)
             return streams.normal_(np.empty(shape, t.numpy), first, second, generator=generator)
 
-        return deliver("normal", make, out, dtype, dtypes.get_default_dtype(), requires_grad)
+        seen = _called("normal", shape, first, second, generator)
+        return deliver("normal", make, out, dtype, dtypes.get_default_dtype(), requires_grad, seen)
     if size is not None:
         raise ArgumentError("normal: size goes with numbers; with a tensor for mean or std, drop it")
     m = _floats("normal", "mean", mean) if means else number("normal", "mean", mean)
     s = _floats("normal", "std", std) if stds else number("normal", "std", std)
     if not stds and not s >= 0:
         raise ValueRangeError(f"normal: std must be at least 0, got {s}")
+    if slow.watched(mean, std):
+        return _seen("normal", "normal_of", (mean if means else m, std if stds else s), out, generator)
     drawn = streams.normal(m, s, generator=generator)
     node = "NormalBackward3" if means and stds else "NormalBackward1" if means else "NormalBackward2"
     return _drawn("normal", drawn, (mean, std), node, out)
@@ -248,13 +310,22 @@ def bernoulli(input: Tensor, p: Any = None, *, generator: Any = None, out: Any =
     Raises:
         ValueRangeError: a probability outside [0, 1].
     """
-    _generator("bernoulli", generator)
+    checked_generator("bernoulli", generator)
     if p is None:
         a = _floats("bernoulli", "input", input)
+        if slow.watched(input):
+            return _seen("bernoulli", "bernoulli", (input,), out, generator)
         return _drawn("bernoulli", streams.bernoulli(a, generator=generator), (input,), "BernoulliBackward0", out)
     if not isinstance(input, Tensor):
         raise ArgumentError(f"bernoulli: input must be a tensor, got {type(input).__name__}")
     chance = p._array if isinstance(p, Tensor) else number("bernoulli", "p", p)
+    if slow.watched(input, p):
+        from .drawing import order_of
+
+        order = order_of(np.empty_like(input._array))
+        return _seen(
+            "bernoulli", "bernoulli_as", (input, p if isinstance(p, Tensor) else chance), out, order, generator
+        )
     drawn = streams.bernoulli_(np.empty_like(input._array), chance, generator=generator)
     return _drawn("bernoulli", drawn, (input,), "NotImplemented", out)
 
@@ -272,10 +343,12 @@ def multinomial(
     Returns:
         (S,) or (N, S), int64.
     """
-    _generator("multinomial", generator)
+    checked_generator("multinomial", generator)
     if not isinstance(input, Tensor):
         raise ArgumentError(f"multinomial: input must be a tensor, got {type(input).__name__}")
     count = integer("multinomial", "num_samples", num_samples)
+    if slow.watched(input):
+        return _seen("multinomial", "multinomial", (input,), out, count, bool(replacement), generator)
     drawn = streams.multinomial(input._array, count, bool(replacement), generator=generator)
     return _drawn("multinomial", drawn, (), "", out)
 
@@ -283,111 +356,22 @@ def multinomial(
 @composite
 def poisson(input: Tensor, generator: Any = None) -> Tensor:
     """Return Poisson counts with the means in `input`, in its shape and dtype."""
-    _generator("poisson", generator)
+    checked_generator("poisson", generator)
     rate = _floats("poisson", "input", input)
+    if slow.watched(input):
+        return _seen("poisson", "poisson", (input,), None, generator)
     return _drawn("poisson", streams.poisson(rate, generator=generator), (input,), "PoissonBackward0", None)
 
 
 @composite
 def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
     """Return the number of successes in `count` trials of probability `prob`, elementwise."""
-    _generator("binomial", generator)
+    checked_generator("binomial", generator)
     n, p = _floats("binomial", "count", count), _floats("binomial", "prob", prob)
     try:
         n, p = np.broadcast_arrays(n, p)
     except ValueError:
         raise ShapeError(f"binomial: count {n.shape} and prob {p.shape} do not broadcast") from None
+    if slow.watched(count, prob):
+        return _seen("binomial", "binomial", (count, prob), None, generator)
     return _drawn("binomial", streams.binomial(n, p, generator=generator), (count, prob), "NotImplemented", None)
-
-
-# -- in place ---------------------------------------------------------------------------------------------------------
-
-
-def _filler(name: str, node: str, generator: Any, fill: Callable[..., Any], *numbers: Any) -> Callable[[Any], Tensor]:
-    _generator(name, generator)
-    return lambda t: overwrite(t, name, node, lambda a: fill(a, *numbers, generator=generator))
-
-
-@composite(name="uniform_", method=True, function_name=False)
-def _uniform_(input: Tensor, *given: Any, generator: Any = None, **bounds: Any) -> Tensor:
-    """Fill with numbers uniform in [from, to): uniform_(from=0, to=1).
-
-    Raises:
-        ValueRangeError: from > to, or a bound that the dtype cannot hold.
-    """
-    low, high = _from_to("uniform_", given, bounds, 0.0, 1.0)
-    _require_floating("uniform_", input.dtype)
-    first, last = float(number("uniform_", "from", low)), float(number("uniform_", "to", high))
-    return _filler("uniform_", "UniformBackward0", generator, streams.uniform_, first, last)(input)
-
-
-def _from_to(op: str, given: tuple[Any, ...], bounds: dict[str, Any], low: Any, high: Any) -> tuple[Any, Any]:
-    """Return the bounds that PyTorch calls `from`, which is no name in Python, and `to`."""
-    values = {"from": low, "to": high} | dict(zip(("from", "to"), given)) | bounds
-    if len(values) > 2 or len(given) > 2:
-        raise ArgumentError(f"{op}: only from and to are expected, got {given} and {bounds}")
-    return values["from"], values["to"]
-
-
-@composite(name="normal_", method=True, function_name=False)
-def _normal_(input: Tensor, mean: Any = 0.0, std: Any = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill with normal numbers of one mean and standard deviation."""
-    _require_floating("normal_", input.dtype)
-    m, s = number("normal_", "mean", mean), number("normal_", "std", std)
-    return _filler("normal_", "NormalBackward0", generator, streams.normal_, m, s)(input)
-
-
-@composite(name="random_", method=True, function_name=False)
-def _random_(input: Tensor, *given: Any, generator: Any = None, **bounds: Any) -> Tensor:
-    """Fill with uniform integers: all that the dtype holds, or random_(to) in [0, to), or random_(from, to).
-
-    Raises:
-        ValueRangeError: no integer lies between the bounds, or the dtype cannot hold one.
-    """
-    if len(given) == 1 and not bounds:
-        low, high, node = 0, given[0], "RandomBackward1"
-    else:
-        low, high = _from_to("random_", given, bounds, None, None)
-        if low is None and high is not None:
-            low, node = 0, "RandomBackward1"
-        else:
-            node = "RandomBackward2" if low is None else "RandomBackward0"
-    first, last = (None if v is None else integer("random_", n, v) for n, v in (("from", low), ("to", high)))
-    return _filler("random_", node, generator, streams.random_, first, last)(input)
-
-
-@composite(name="bernoulli_", method=True, function_name=False)
-def _bernoulli_(input: Tensor, p: Any = 0.5, *, generator: Any = None) -> Tensor:
-    """Fill with ones, each with the probability `p` (a number or a tensor), and zeros."""
-    if isinstance(p, Tensor):
-        return _filler("bernoulli_", "BernoulliBackward1", generator, streams.bernoulli_, p._array)(input)
-    chance = number("bernoulli_", "p", p)
-    return _filler("bernoulli_", "BernoulliBackward2", generator, streams.bernoulli_, chance)(input)
-
-
-@composite(name="exponential_", method=True, function_name=False)
-def _exponential_(input: Tensor, lambd: Any = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill with exponential numbers of rate `lambd`."""
-    rate = number("exponential_", "lambd", lambd)
-    return _filler("exponential_", "ExponentialBackward0", generator, streams.exponential_, rate)(input)
-
-
-@composite(name="geometric_", method=True, function_name=False)
-def _geometric_(input: Tensor, p: Any, *, generator: Any = None) -> Tensor:
-    """Fill with the number of trials of probability `p` up to the first success."""
-    chance = number("geometric_", "p", p)
-    return _filler("geometric_", "GeometricBackward0", generator, streams.geometric_, chance)(input)
-
-
-@composite(name="cauchy_", method=True, function_name=False)
-def _cauchy_(input: Tensor, median: Any = 0.0, sigma: Any = 1.0, *, generator: Any = None) -> Tensor:
-    """Fill with Cauchy numbers; sigma is half the distance between the quartiles."""
-    m, s = number("cauchy_", "median", median), number("cauchy_", "sigma", sigma)
-    return _filler("cauchy_", "CauchyBackward0", generator, streams.cauchy_, m, s)(input)
-
-
-@composite(name="log_normal_", method=True, function_name=False)
-def _log_normal_(input: Tensor, mean: Any = 1.0, std: Any = 2.0, *, generator: Any = None) -> Tensor:
-    """Fill with exp(z), z normal with the given mean and standard deviation."""
-    m, s = number("log_normal_", "mean", mean), number("log_normal_", "std", std)
-    return _filler("log_normal_", "LogNormalBackward0", generator, streams.log_normal_, m, s)(input)

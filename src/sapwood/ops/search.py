@@ -9,6 +9,7 @@ import numpy as np
 from .. import ops
 from ..errors import DtypeError, ShapeError, ValueRangeError
 from ..tensor import Tensor, wrap
+from . import slow
 from .declare import Plain, composite, op, todo
 from .extreme import check_ordered
 from .reduce import one_dim
@@ -197,6 +198,8 @@ def nonzero_of(input: Any, *, as_tuple: bool = False, out: Any = None) -> Any:
     """
     if not as_tuple:
         return _rows(input, out=out)
+    if slow.watched(input):
+        return ops.unbind(_rows(input if input.ndim else ops.reshape(input, (1,))), 1)
     a = input._array
     return tuple(wrap(np.ascontiguousarray(i)) for i in np.nonzero(a if a.ndim else a.reshape(1)))
 
@@ -224,4 +227,7 @@ def isin(
     if not isinstance(test_elements, Tensor):
         test_elements = ops.tensor(test_elements)
     a, b = elements._array, test_elements._array
+    if slow.watched(elements, test_elements):
+        found = ops.any(ops.eq(ops.unsqueeze(elements, -1), ops.reshape(test_elements, (-1,))), -1)
+        return into(ops.logical_not(found) if invert else found, out)
     return into(wrap(np.asarray(np.isin(a, b.reshape(-1), invert=invert))), out)

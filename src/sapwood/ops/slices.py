@@ -67,7 +67,7 @@ class slice_of(Op):
     samples = lambda rng: [(rng.standard_normal((3, 4)), ((3, 4), (4, 1)), (2,), (4,), 1, "")]
 
     def forward(input, layout, size, stride, offset, part):
-        return _region(_laid_out(input, layout), size, stride, offset, part).copy()
+        return _region(_laid_out(input, layout), size, stride, offset, part).copy(order="K")
 
     # Elements of an expanded view share a place, where their gradients add up.
     def vjp_input(g, layout, size, stride, offset, part):
@@ -78,6 +78,33 @@ class slice_of(Op):
             halves = (*layout[0], 2), (*(2 * s for s in layout[1]), 1), 0
             return ops.view_as_complex(ops.restrided(g, (size, stride, offset), halves, "target"))
         return ops.restrided(g, (size, stride, offset), (*layout, 0), "target")
+
+
+@op
+class detach(Op):
+    """Return the input outside the graph, on the same memory: the declared form of `detach` and `.data`, for graphs."""
+
+    inputs = ("input",)
+    function = method = False
+    takes_out = False
+    half = False
+    dtypes = "bifc"
+    exempt = {"sharing": "it lies on the memory of its input without being a view, whose history would go on"}
+    samples = lambda rng: [(rng.standard_normal((2, 3)),)]
+    forward = lambda input: input.view()
+
+
+@op
+class in_place_of(Op):
+    """Stand for a leaf, `input`, that was written over with `src` outside the graph: its gradient is that by `src`."""
+
+    inputs = ("input", "src")
+    function = method = False
+    half = False
+    exempt = {"pullback": "its gradient belongs to the value that the input was replaced by"}
+    samples = lambda rng: [(rng.standard_normal((2, 3)), rng.standard_normal((2, 3)))]
+    forward = lambda input, src: src.copy()
+    vjp_input = lambda g: g
 
 
 @op

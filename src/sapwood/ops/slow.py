@@ -42,14 +42,19 @@ def slow(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any
         return NotImplemented
     arrays, _ = to_arrays(op, inputs)
     attrs = canonical(op, arrays, attrs)
-    if get_mode() & OBSERVE:
+    watched = get_mode() & OBSERVE
+    if watched:
         from ..autograd.observe import observe
 
-        result = observe(op, op.name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
+        name = op.name if out is None else op.name + ".out"
+        result = observe(op, name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
     else:
         result = evaluate(op, arrays, attrs, inputs)
     if out is not None:
-        return into(op, flat, result, out)
+        written = into(op, flat, result, out)
+        if watched:
+            tell(op, inputs, (written,) if isinstance(written, Tensor) else tuple(written))
+        return written
     return finish(op, inputs, arrays, attrs, result)
 
 
@@ -57,7 +62,18 @@ def again(op: type[Op], inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     """Call `op` with attributes that are canonical already, as a recorded call has them."""
     inputs = checked_inputs(op, inputs, False)
     arrays, _ = to_arrays(op, inputs)
-    return finish(op, inputs, arrays, attrs, evaluate(op, arrays, attrs, inputs))
+    if get_mode() & OBSERVE:
+        from ..autograd.observe import observe
+
+        result = observe(op, op.name, inputs, attrs, lambda: evaluate(op, arrays, attrs, inputs))
+    else:
+        result = evaluate(op, arrays, attrs, inputs)
+    return finish(op, inputs, arrays, attrs, result)
+
+
+def watched(*operands: Any) -> bool:
+    """Return whether calls are observed, so that what happens besides ops has to be told, and no transform runs."""
+    return bool(get_mode() & OBSERVE) and owner_of(operands) is None
 
 
 def owner_of(values: Any) -> Any:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sapwood.errors import ArgumentError
+from sapwood.errors import ArgumentError, ValueRangeError
 from sapwood.graph.ir import Graph
+from sapwood.node import Freed
+from sapwood.origin import origin_of
+from sapwood.origin import place as place_of
 from sapwood.viz.collect import Names, constants_of, is_accumulator, node_name, op_name, output_spec, roots_of, walk
 from sapwood.viz.describe import SMALL, dtype_text, element_count, gradient_of, shape_text, single_text, value_text
-from sapwood.viz.model import Direction, Drawing, Item, Kind, Link
+from sapwood.viz.folding import within
+from sapwood.viz.model import Direction, Drawing, Item, Kind, Link, Mark, common
 from sapwood.viz.text import graph_text
 
 __all__ = ["draw", "variable_item"]
@@ -29,6 +33,7 @@ def draw(
     direction: Direction = "TB",
     example: Any = None,
     depth: int | None = None,
+    limit: int | None = 2_000,
 ) -> Drawing:
     """Draw the graph that a tensor, or several, were computed by; or a captured graph, or a module's on an example.
 
@@ -45,28 +50,59 @@ def draw(
         direction: "TB" (leaves on top) or "LR" (leaves on the left).
         example: what the module or function is run on: a tensor, or a tuple of arguments.
         depth: of a module, how many levels of submodules are drawn from the inside; None: all.
+        limit: the most items that are drawn; of larger graphs modules are folded, then repetitions, then the beginning
+            is left out. None: no limit.
 
     Returns:
         A drawing that shows itself in a notebook, with `.svg()`, `.dot()`, `.text()` and `.save(path)`.
+
+    Raises:
+        ArgumentError: there is nothing to draw a graph of, or an argument is of the wrong kind.
+        ValueRangeError: the direction is unknown, the depth negative, or the limit less than 2.
+        CaptureError: the module or function fails on the example.
 
     Example:
         >>> drawing = draw(y, names={"w": w, "x": x, "y": y})  # doctest: +SKIP
         >>> drawing.save("graph.svg")  # doctest: +SKIP
     """
+    check(direction, depth, limit, params, names, module)
     if example is not None or isinstance(tensors, Graph):
         from sapwood.viz.from_graph import captured, graph_drawing
 
         graph = tensors if isinstance(tensors, Graph) else captured(tensors, example)
-        return graph_drawing(graph, depth=depth, direction=direction)
-    if callable(tensors) and hasattr(tensors, "named_parameters"):
+        return graph_drawing(graph, depth=depth, direction=direction, limit=limit)
+    if callable(tensors) and not hasattr(tensors, "grad_fn"):
+        what = "a module" if hasattr(tensors, "named_parameters") else "a function"
         raise ArgumentError(
-            "draw: a module has a graph only on an input; pass example=, a tensor or a tuple of arguments"
+            f"draw: {what} has a graph only on an input; pass example=, a tensor or a tuple of arguments"
         )
     roots = roots_of(tensors, "draw")
-    builder = Builder(Names.of(names, params, module=module), show_values=show_values)
+    builder = Builder(Names.of(names, params, module=module), show_values=show_values, module=module)
     builder.add_graph(roots)
     outline = graph_text(roots, params=params, module=module, names=names, show_values=show_values)
-    return Drawing(builder.items, builder.links(), direction, outline)
+    drawing = Drawing(builder.items, builder.links(), direction, outline, builder.modules)
+    return within(drawing, limit)
+
+
+def check(direction: Any, depth: Any, limit: Any, params: Any, names: Any, module: Any) -> None:
+    """Raise for arguments of `draw` that are of the wrong kind."""
+    if direction not in ("TB", "LR"):
+        raise ValueRangeError(f"draw: expected direction 'TB' or 'LR', got {direction!r}; use one of these.")
+    for name, value in (("depth", depth), ("limit", limit)):
+        if value is not None and type(value) is not int:
+            raise ArgumentError(f"draw: expected an integer or None as {name}, got {type(value).__name__}.")
+    if depth is not None and depth < 0:
+        raise ValueRangeError(
+            f"draw: expected a depth of at least 0 levels, got {depth}; 0 draws each module as a box."
+        )
+    for name, value in (("params", params), ("names", names)):
+        if value is not None and not isinstance(value, Mapping):
+            raise ArgumentError(
+                f"draw: expected a mapping from names to tensors as {name}, got {type(value).__name__}; "
+                f"write {name}=dict(x=x)."
+            )
+    if module is not None and not hasattr(module, "named_parameters"):
+        raise ArgumentError(f"draw: expected a module, got {type(module).__name__}; pass the model itself.")
 
 
 def variable_item(kind: Kind, name: str, tensor: Any, *, show_values: bool) -> Item:
@@ -86,6 +122,18 @@ def variable_item(kind: Kind, name: str, tensor: Any, *, show_values: bool) -> I
     return Item(kind, name or STAND_INS[kind], tuple(lines), "\n".join(tip))
 
 
+def marks_of(node: Any) -> tuple[Mark, ...]:
+    """Return what is special about a node: a write in place, a view, and whether a backward pass has freed it."""
+    marks: list[Mark] = []
+    if node_name(node) == "CopySlices":
+        marks.append("in place")
+    elif getattr(getattr(node, "op", None), "view", None):
+        marks.append("view")
+    if isinstance(getattr(node, "saved", None), Freed):
+        marks.append("freed")
+    return tuple(marks)
+
+
 STAND_INS: dict[Kind, str] = {"leaf": "leaf", "nonleaf": "value", "root": "output", "buffer": "input"}
 """What a variable is called that nobody named."""
 
@@ -100,10 +148,14 @@ class Builder:
 
     names: Names
     show_values: bool
+    module: Any = None
     items: list[Item] = field(default_factory=list)
+    modules: dict[tuple[str, ...], str] = field(default_factory=dict)
     variables: dict[int, int] = field(default_factory=dict)
     outputs: dict[tuple[int, int], int] = field(default_factory=dict)
     edges: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    light: dict[int, list[tuple[str, ...]]] = field(default_factory=dict)
+    lines: dict[Any, str] = field(default_factory=dict)
 
     def add_graph(self, roots: Sequence[Any]) -> None:
         visited = walk(root.grad_fn for root in roots)
@@ -128,7 +180,9 @@ class Builder:
     def add_variable(self, kind: Kind, name: str, tensor: Any) -> int:
         place = self.variables.setdefault(id(tensor), len(self.items))
         if place == len(self.items):
-            self.items.append(variable_item(kind, name, tensor, show_values=self.show_values))
+            item = variable_item(kind, name, tensor, show_values=self.show_values)
+            scope = self.home(name) if kind in ("leaf", "buffer") else ()
+            self.items.append(replace(item, scope=scope) if scope else item)
         return place
 
     def add_operation(self, node: Any) -> None:
@@ -140,7 +194,8 @@ class Builder:
             tip.append(" ".join(("output", *output_spec(node, number))))
         tip += [f"{key} {str(value)[:200]}" for key, value in (getattr(node, "metadata", None) or {}).items()]
         op = len(self.items)
-        self.items.append(Item("op", op_name(node), (), "\n".join(tip)))
+        scope = self.scope(node)
+        self.items.append(Item("op", op_name(node), (), "\n".join(tip), marks_of(node), scope, self.line(node)))
         self.outputs[id(node), -1] = op
         for source, shape in constants:
             self.connect(source, op, shape)
@@ -150,6 +205,48 @@ class Builder:
             shape = shape_text(follower.variable) if is_accumulator(follower) else output_spec(follower, number)[0]
             place = (id(follower), number)
             self.connect(self.outputs[place if place in self.outputs else (id(follower), -1)], op, shape)
+
+    def home(self, name: str) -> tuple[str, ...]:
+        """Return the path of the submodule that owns a leaf of this name."""
+        if self.module is None or "." not in name:
+            return ()
+        if not self.modules:
+            named = getattr(self.module, "named_modules", lambda: ())()
+            self.modules.update((tuple(path.split(".")), type(m).__name__) for path, m in named if path)
+        path = tuple(name.split(".")[:-1])
+        return path if path in self.modules else ()
+
+    def scope(self, node: Any) -> tuple[str, ...]:
+        """Return the path of the submodule that made a node: as noted at the call, or that of the leaves it takes."""
+        if self.module is None:
+            return ()
+        noted = (getattr(node, "extra", None) or {}).get("module") or ""
+        path = noted.rpartition(" (")[0]
+        if path and self.home(path + "."):
+            return self.home(path + ".")
+        found: list[tuple[str, ...]] = []
+        through: list[tuple[str, ...]] = []
+        light = True
+        for follower, _ in node.next_functions:
+            if follower is None:
+                continue
+            if not is_accumulator(follower):
+                light = False
+                through += self.light.get(id(follower), [])
+            elif self.items[self.outputs[id(follower), 0]].scope:
+                found.append(self.items[self.outputs[id(follower), 0]].scope)
+        if light and found:
+            self.light[id(node)] = found
+        return common(found or through)
+
+    def line(self, node: Any) -> str:
+        """Return the user's line that made a node, where it was noted."""
+        origin = origin_of(node) if hasattr(node, "origin") else None
+        if origin is None:
+            return ""
+        if origin not in self.lines:
+            self.lines[origin] = str(place_of(origin) or "")
+        return self.lines[origin]
 
     def add_output(self, node: Any, number: int, root: Any) -> None:
         name, tensor = self.names.outputs.get((id(node), number), ("", root))

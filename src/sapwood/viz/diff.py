@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import tempfile
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from sapwood.errors import ArgumentError, ValueRangeError
-from sapwood.graph.ir import Call, Graph, Value
+from sapwood.graph.ir import Graph
+from sapwood.viz.alignment import alignment
+from sapwood.viz.rows import CONSTANT, Listing, Row, of_graph, of_tensors
 
 __all__ = ["Change", "Difference", "diff"]
 
@@ -118,88 +119,108 @@ pre div { white-space: pre-wrap; padding: 0 8px; border-left: 3px solid transpar
 """
 
 
-def diff(a: Any, b: Any, *, example: Any = None) -> Difference:
+def diff(a: Any, b: Any, *, example: Any = None, names: Any = None, module: Any = None) -> Difference:
     """Compare two graphs by what they call, where, with which attributes, and the shapes that come out.
 
     Args:
-        a, b: captured graphs; or, with `example`, modules or functions.
-        example: what they are run on: a tensor, or a tuple of arguments.
+        a, b: captured graphs; or, with `example`, modules or functions; or tensors, or sequences of them, whose
+            autograd graphs are compared.
+        example: what modules are run on: a tensor, or a tuple of arguments.
+        names: of tensors: a mapping for both, or one for each. Leaves without a name are numbered.
+        module: names parameters of autograd graphs, for both or one for each.
 
     Raises:
-        ArgumentError: something that is neither.
+        ArgumentError: something else, or a captured graph and an autograd graph.
     """
-    graphs = []
-    for thing in (a, b):
+    names = names if isinstance(names, tuple | list) else (names, names)
+    module = module if isinstance(module, tuple | list) else (module, module)
+    listings = []
+    kinds = []
+    for i, thing in enumerate((a, b)):
+        live = hasattr(thing, "grad_fn") or (isinstance(thing, list | tuple) and not isinstance(thing, Graph))
+        kinds.append(live)
         if isinstance(thing, Graph):
-            graphs.append(thing)
+            listings.append(of_graph(thing))
+        elif live:
+            listings.append(of_tensors(thing, names[i], module[i]))
         elif example is not None and callable(thing):
             from sapwood.viz.from_graph import captured
 
-            graphs.append(captured(thing, example))
+            listings.append(of_graph(captured(thing, example)))
         else:
             raise ArgumentError(
-                f"diff: expected a captured Graph, or a module together with example=, got {type(thing).__name__}"
+                "diff: expected a captured Graph, a tensor, or a module together with example=, got "
+                f"{type(thing).__name__}"
             )
-    first, second = graphs
-    return Difference((first.name, second.name), [*_sources(first, second), *_calls(first, second)])
+    if kinds[0] != kinds[1]:
+        raise ArgumentError(
+            "diff: a captured graph holds calls, an autograd graph their derivatives; give two of the same kind"
+        )
+    first, second = listings
+    return Difference((first.name, second.name), [*_sources(first, second), *_rows(first, second)])
 
 
-def _sources(a: Graph, b: Graph) -> list[Change]:
+def _sources(a: Listing, b: Listing) -> list[Change]:
     """Compare what goes in, by name."""
-    old, new = ({f"{v.role} {v.name}": v for v in g.sources()} for g in (a, b))
     changes = []
-    for name in [*old, *(n for n in new if n not in old)]:
-        if name not in new:
-            changes.append(Change("removed", f"{name}: {old[name].type}"))
-        elif name not in old:
-            changes.append(Change("added", f"{name}: {new[name].type}"))
+    for name in [*a.sources, *(n for n in b.sources if n not in a.sources)]:
+        if name not in b.sources:
+            changes.append(Change("removed", f"{name}: {a.sources[name][0]}"))
+        elif name not in a.sources:
+            changes.append(Change("added", f"{name}: {b.sources[name][0]}"))
         else:
-            x, y = old[name], new[name]
-            details = [f"{x.type} → {y.type}"] if x.type != y.type else []
-            if x.requires_grad != y.requires_grad:
-                details.append("now requires grad" if y.requires_grad else "no longer requires grad")
+            (old, before), (new, now) = a.sources[name], b.sources[name]
+            details = [f"{old} → {new}"] if old != new else []
+            if before != now:
+                details.append("now requires grad" if now else "no longer requires grad")
             changes.append(Change("changed" if details else "same", name, details))
     return changes
 
 
-def _calls(a: Graph, b: Graph) -> list[Change]:
-    """Align the calls by op and module, then compare those that face each other."""
-    keys = [[(c.op.name, tuple(s.path for s in c.scope)) for c in g.calls] for g in (a, b)]
-    matcher: SequenceMatcher[Any] = SequenceMatcher(None, keys[0], keys[1], autojunk=False)
+def _rows(a: Listing, b: Listing) -> list[Change]:
+    """Align the rows by what they are and the modules they are in, then compare those that face each other."""
     changes: list[Change] = []
-    facing: dict[str, str] = {v.name: v.name for v in a.sources()}
-    for how, i, j, k, n in matcher.get_opcodes():
-        if how == "equal":
-            for old, new in zip(a.calls[i:j], b.calls[k:n]):
-                changes.append(_compare(old, new, facing))
-                facing |= {x.name: y.name for x, y in zip(old.results, new.results)}
-            continue
-        changes += [Change("removed", _said(c)) for c in a.calls[i:j]]
-        changes += [Change("added", _said(c)) for c in b.calls[k:n]]
-    outputs = [", ".join(v.type for v in g.outputs) for g in (a, b)]
-    details = [] if outputs[0] == outputs[1] else [f"{outputs[0]} → {outputs[1]}"]
-    return [*changes, Change("changed" if details else "same", "return", details)]
+    facing = {name: name for name in (*a.names, CONSTANT)}
+    i = j = 0
+    for k, n in [*alignment([r.key for r in a.rows], [r.key for r in b.rows]), (len(a.rows), len(b.rows))]:
+        changes += [Change("removed", str(r)) for r in a.rows[i:k]]
+        changes += [Change("added", str(r)) for r in b.rows[j:n]]
+        if k < len(a.rows):
+            changes.append(_compare(a.rows[k], b.rows[n], facing))
+            facing |= {x[0]: y[0] for x, y in zip(a.rows[k].results, b.rows[n].results)}
+        i, j = k + 1, n + 1
+    for name in dict.fromkeys([*a.writes, *b.writes]):
+        if name not in b.writes or name not in a.writes:
+            changes.append(Change("added" if name in b.writes else "removed", f"write {name}"))
+        else:
+            other = facing.get(a.writes[name]) != b.writes[name]
+            details = [f"{b.writes[name]} instead of {a.writes[name]}"] if other else []
+            changes.append(Change("changed" if details else "same", f"write {name}", details))
+    return [*changes, _returns(a, b, facing)]
 
 
-def _compare(old: Call, new: Call, facing: dict[str, str]) -> Change:
+def _returns(a: Listing, b: Listing, facing: dict[str, str]) -> Change:
+    old, new = (", ".join(kind for _, kind in g.returns) for g in (a, b))
+    details = [] if old == new else [f"{old} → {new}"]
+    before, now = [n for n, _ in a.returns], [n for n, _ in b.returns]
+    if [facing.get(n) for n in before] != now:
+        details.append(f"{', '.join(now)} instead of {', '.join(before)}")
+    return Change("changed" if details else "same", "return", details)
+
+
+def _compare(old: Row, new: Row, facing: dict[str, str]) -> Change:
     details = []
     for name in dict.fromkeys([*old.attrs, *new.attrs]):
-        x, y = (repr(c.attrs.get(name)) for c in (old, new))
+        x, y = (r.attrs.get(name, "none") for r in (old, new))
         if x != y:
             details.append(f"{name}: {x} → {y}")
-    for made, now in zip(old.results, new.results):
-        if made.type != now.type:
-            details.append(f"{made.type} → {now.type}")
-    reads = [[v.name for v in c.values()] for c in (old, new)]
-    if [facing.get(n) for n in reads[0]] != reads[1]:
-        details.append(f"reads {', '.join(reads[1])} instead of {', '.join(reads[0])}")
-    numbers = [[x for x in c.inputs if not isinstance(x, Value | tuple)] for c in (old, new)]
-    if repr(numbers[0]) != repr(numbers[1]):
-        details.append(f"numbers: {numbers[0]} → {numbers[1]}")
-    return Change("changed" if details else "same", _said(new), details)
-
-
-def _said(call: Call) -> str:
-    made = ", ".join(f"{r.name}: {r.type}" for r in call.results)
-    where = f"  in {call.scope[-1]}" if call.scope else ""
-    return f"{made} = {call.op.name}({', '.join(v.name for v in call.values())}){where}"
+    for (_, made), (_, now) in zip(old.results, new.results):
+        if made != now:
+            details.append(f"{made} → {now}")
+    if len(old.results) != len(new.results):
+        details.append(f"{len(old.results)} results → {len(new.results)}")
+    if [facing.get(n) for n in old.reads] != new.reads:
+        details.append(f"reads {', '.join(new.reads)} instead of {', '.join(old.reads)}")
+    if old.numbers != new.numbers:
+        details.append(f"numbers: {old.numbers or 'none'} → {new.numbers or 'none'}")
+    return Change("changed" if details else "same", str(new), details)

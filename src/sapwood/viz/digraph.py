@@ -11,10 +11,14 @@ from sapwood.errors import ValueRangeError
 from sapwood.viz.collect import Names, is_accumulator, node_name, output_spec, roots_of, saved, walk
 from sapwood.viz.describe import shape_text
 from sapwood.viz.dot import dot_text
+from sapwood.viz.folding import within
 from sapwood.viz.model import Drawing, Item, Kind, Link
 from sapwood.viz.svg import svg_text
 
 __all__ = ["Digraph", "make_dot"]
+
+# Pictures of more items than this are folded; the DOT text is not.
+LARGEST = 2_000
 
 
 def make_dot(
@@ -116,7 +120,7 @@ class Digraph:
         path = Path(directory or ".") / filename
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() in (".svg", ".png", ".pdf"):
-            self.drawing.save(path)
+            within(self.drawing, LARGEST).save(path)
         else:
             path.write_text(self.source, encoding="utf-8")
         return str(path)
@@ -152,7 +156,7 @@ class Digraph:
         return self.save(f"{filename}.{format}", directory)
 
     def _repr_svg_(self) -> str:
-        return svg_text(self.drawing)
+        return svg_text(within(self.drawing, LARGEST))
 
     def __str__(self) -> str:
         return self.source

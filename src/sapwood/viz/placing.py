@@ -21,7 +21,8 @@ YIELD = 0.05
 # How strongly an edge pulls, by how many of its ends are mere points on a link (the weights of Gansner et al., 1993).
 PULL = (1.0, 2.0, 8.0)
 
-Neighbours = list[list[tuple[int, float]]]
+# By vertex: a neighbour, how strongly it pulls, and how far beside its middle.
+Neighbours = list[list[tuple[int, float, float]]]
 
 
 def place(
@@ -30,6 +31,7 @@ def place(
     edges: Sequence[tuple[int, int]],
     items: int,
     side: Sequence[bool],
+    ends: Sequence[tuple[float, float]] | None = None,
 ) -> list[float]:
     """Return the x coordinate of the centre of each vertex, in pixels.
 
@@ -39,14 +41,15 @@ def place(
         edges: (upper, lower) vertices in adjacent layers.
         items: vertices below this number are items, the others points on links.
         side: whether each vertex lies on a side branch, which gives way to the main path.
+        ends: how far from the middle of its two vertices each edge starts and ends, in pixels.
     """
     above: Neighbours = [[] for _ in width]
     below: Neighbours = [[] for _ in width]
-    for u, v in edges:
+    for (u, v), (leave, enter) in zip(edges, ends or [(0.0, 0.0)] * len(edges)):
         pull = PULL[(u >= items) + (v >= items)]
-        below[u].append((v, pull))
+        below[u].append((v, pull, enter - leave))
         if side[v] or not side[u]:
-            above[v].append((u, pull))
+            above[v].append((u, pull, leave - enter))
     apart = [distances(layer, width, items) for layer in layers]
     x = [0.0] * len(width)
     for layer, gaps in zip(layers, apart):
@@ -63,10 +66,10 @@ def place(
             pull_layer(x, layer, gaps, below, side)
     # Between one neighbour above and one below, the side already settled wins: links then bend once instead of leaning.
     # Where several links meet, none of them can count on being the straight one.
-    ups = [[(u, p / len(below[u]) ** 2) for u, p in a] for a in above]
-    downs = [[(v, p / max(len(above[v]), 1) ** 2) for v, p in b] for b in below]
-    from_above = [[(u, p * FAVOUR) for u, p in a] + b for a, b in zip(ups, downs)]
-    from_below = [a + [(v, p * FAVOUR) for v, p in b] for a, b in zip(ups, downs)]
+    ups = [[(u, p / len(below[u]) ** 2, s) for u, p, s in a] for a in above]
+    downs = [[(v, p / max(len(above[v]), 1) ** 2, s) for v, p, s in b] for b in below]
+    from_above = [[(u, p * FAVOUR, s) for u, p, s in a] + b for a, b in zip(ups, downs)]
+    from_below = [a + [(v, p * FAVOUR, s) for v, p, s in b] for a, b in zip(ups, downs)]
     for _ in range(STRAIGHTEN // 2 if large else STRAIGHTEN):
         for layer, gaps in down:
             pull_layer(x, layer, gaps, from_above, side, straight=True)
@@ -99,14 +102,26 @@ def pull_layer(
         pulls = neighbours[v]
         if not pulls:
             wanted.append(x[v])
-            weight.append(0.05)
+            weight.append(YIELD)
             continue
-        total = sum(p for _, p in pulls)
-        weight.append(total * (YIELD if side[v] else 1.0))
-        if straight:
-            wanted.append(median([(x[u], p) for u, p in pulls], total))
+        if len(pulls) == 1:  # most have one neighbour: no sums for these
+            u, total, shift = pulls[0]
+            wanted.append(x[u] + shift)
         else:
-            wanted.append(sum(x[u] * p for u, p in pulls) / total)
+            total = 0.0
+            for _, p, _ in pulls:
+                total += p
+            if straight:
+                wanted.append(median([(x[u] + shift, p) for u, p, shift in pulls], total))
+            else:
+                moment = 0.0
+                for u, p, shift in pulls:
+                    moment += (x[u] + shift) * p
+                wanted.append(moment / total)
+        weight.append(total * YIELD if side[v] else total)
+    if len(layer) == 1:
+        x[layer[0]] = wanted[0]
+        return
     for v, at in zip(layer, settle(wanted, weight, gaps)):
         x[v] = at
 
@@ -131,6 +146,11 @@ def settle(wanted: Sequence[float], weight: Sequence[float], gaps: Sequence[floa
 
     Reference: Barlow, Bartholomew, Bremner and Brunk, Statistical inference under order restrictions, 1972.
     """
+    for k, gap in enumerate(gaps):
+        if wanted[k + 1] - wanted[k] < gap:
+            break
+    else:
+        return list(wanted)
     blocks: list[tuple[float, float, int]] = []  # mean, weight, length
     offset = 0.0
     offsets = []

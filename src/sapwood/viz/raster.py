@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import MissingError
-from sapwood.viz.layout import Box, Layout
-from sapwood.viz.measure import LABEL_SIZE, LEADING, LINE_SIZE, STYLES, TITLE_SIZE, Shape
+from sapwood.viz.measure import FAINT, LABEL_SIZE, LEADING, LINE_SIZE, STYLES, Shape, plain, rows_of
 from sapwood.viz.model import Drawing, Item
-from sapwood.viz.svg import ARROW_LENGTH, ARROW_WIDTH, FAINT, INK, LINE, arrange, is_straight
+from sapwood.viz.plan import Box, Layout
+from sapwood.viz.svg import FRAME_FILLS, FRAME_LINE, LINE, TAB_WIDTH, TABS, arrange, grounds_of, head_of, is_straight
 
 __all__ = ["save_raster"]
 
@@ -45,9 +45,19 @@ def save_raster(drawing: Drawing, path: Path) -> None:
     axes.set_xlim(0, plan.width)
     axes.set_ylim(plan.height, 0)
     axes.axis("off")
+    titles = {group.path: plain(group.title) for group in drawing.groups()}
+    for frame in plan.frames:
+        paint_box(axes, frame.box, 8.0, FRAME_FILLS[len(frame.path) % 2], FRAME_LINE)
+        paint_text(axes, titles[frame.path], *frame.title, LINE_SIZE, FAINT, bold=True, left=True)
     paint_links(axes, drawing, plan)
+    ground = grounds_of(plan)
     for box, wire in plan.labels:
-        paint_text(axes, drawing.links[wire].label, box.x, box.y, LABEL_SIZE, FAINT, background="white")
+        paint_text(axes, plain(drawing.links[wire].label), box.x, box.y, LABEL_SIZE, FAINT, background=ground(box))
+    colors = {path: TABS[k % len(TABS)] for k, path in enumerate(dict.fromkeys(path for _, path in plan.tabs))}
+    for item_number, module in plan.tabs:
+        box = plan.boxes[item_number]
+        tab = Box(box.x - box.width / 2 - TAB_WIDTH / 2 - 1, box.y, TAB_WIDTH, box.height - 8)
+        paint_box(axes, tab, 2.0, colors[module], colors[module])
     for item, shape, box in zip(drawing.items, shapes, plan.boxes):
         paint_item(axes, item, shape, box)
     figure.savefig(path, dpi=dpi)
@@ -59,15 +69,7 @@ def paint_links(axes: Any, drawing: Drawing, plan: Layout) -> None:
 
     sideways = drawing.direction == "LR"
     for route in plan.routes:
-        points = list(route.points)
-        x, y = points[-1]
-        half = ARROW_WIDTH / 2
-        if sideways:
-            points[-1] = (x - ARROW_LENGTH + 1, y)
-            head = [(x, y), (x - ARROW_LENGTH, y - half), (x - ARROW_LENGTH, y + half)]
-        else:
-            points[-1] = (x, y - ARROW_LENGTH + 1)
-            head = [(x, y), (x - half, y - ARROW_LENGTH), (x + half, y - ARROW_LENGTH)]
+        points, head = head_of(route, sideways=sideways)
         vertices, codes = [points[0]], [int(Curve.MOVETO)]
         for k, ((a, b), (c, d)) in enumerate(pairwise(points)):
             if is_straight(k, (a, b), (c, d), sideways=sideways):
@@ -81,30 +83,35 @@ def paint_links(axes: Any, drawing: Drawing, plan: Layout) -> None:
         style = (0, (4, 3)) if drawing.links[route.wires[0]].dashed else "-"
         curve = PathPatch(Curve(vertices, codes), fill=False, edgecolor=LINE, linewidth=1.0, linestyle=style)
         axes.add_patch(curve)
-        axes.add_patch(Polygon(head, facecolor=LINE, edgecolor="none"))
+        if head:
+            axes.add_patch(Polygon(head, facecolor=LINE, edgecolor="none"))
 
 
-def paint_item(axes: Any, item: Item, shape: Shape, box: Box) -> None:
+def paint_box(axes: Any, box: Box, radius: float, fill: str, stroke: str, *, dashed: bool = False) -> None:
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path as Curve
 
-    style = STYLES[item.kind]
-    vertices, codes = rounded(box, min(shape.radius, shape.width / 2, shape.height / 2))
+    vertices, codes = rounded(box, min(radius, box.width / 2, box.height / 2))
     kinds = {"M": int(Curve.MOVETO), "L": int(Curve.LINETO), "C": int(Curve.CURVE4)}
     axes.add_patch(
         PathPatch(
             Curve(vertices, [kinds[code] for code in codes]),
-            facecolor=style.fill,
-            edgecolor=style.stroke,
+            facecolor=fill,
+            edgecolor=stroke,
             linewidth=1.1,
-            linestyle="--" if style.dashed else "-",
+            linestyle="--" if dashed else "-",
         )
     )
-    sizes = [TITLE_SIZE] + [LINE_SIZE] * len(item.lines)
-    y = box.y - sum(sizes) * LEADING / 2
-    for k, (text, size) in enumerate(zip((item.title, *item.lines), sizes)):
-        paint_text(axes, text, box.x, y + size * LEADING / 2, size, FAINT if k else INK, bold=k == 0)
-        y += size * LEADING
+
+
+def paint_item(axes: Any, item: Item, shape: Shape, box: Box) -> None:
+    style = STYLES[item.kind]
+    paint_box(axes, box, shape.radius, style.fill, style.stroke, dashed=style.dashed)
+    rows = rows_of(item)
+    y = box.y - sum(row.size for row in rows) * LEADING / 2
+    for row in rows:
+        paint_text(axes, row.text, box.x, y + row.size * LEADING / 2, row.size, row.color, bold=row.bold)
+        y += row.size * LEADING
 
 
 def rounded(box: Box, radius: float) -> tuple[list[tuple[float, float]], str]:
@@ -123,7 +130,16 @@ def rounded(box: Box, radius: float) -> tuple[list[tuple[float, float]], str]:
 
 
 def paint_text(
-    axes: Any, text: str, x: float, y: float, size: float, color: str, *, bold: bool = False, background: str = ""
+    axes: Any,
+    text: str,
+    x: float,
+    y: float,
+    size: float,
+    color: str,
+    *,
+    bold: bool = False,
+    left: bool = False,
+    background: str = "",
 ) -> None:
     axes.text(
         x,
@@ -131,7 +147,7 @@ def paint_text(
         text,
         fontsize=size * 72 / PER_INCH * NARROW,
         color=color,
-        ha="center",
+        ha="left" if left else "center",
         va="center_baseline",
         fontweight="bold" if bold else "normal",
         family="DejaVu Sans",

@@ -15,7 +15,7 @@ UNARY = {
     "abs": "Abs", "neg": "Neg", "ceil": "Ceil", "floor": "Floor", "exp": "Exp", "log": "Log", "sqrt": "Sqrt",
     "reciprocal": "Reciprocal", "sign": "Sign", "sgn": "Sign", "relu": "Relu", "sigmoid": "Sigmoid", "tanh": "Tanh",
     "bitwise_not": "BitwiseNot", "clone": "Identity", "alias": "Identity", "conj": "Identity", "tied": "Identity",
-    "conj_physical": "Identity", "real": "Identity", "channel_shuffle_": "Identity",
+    "detach": "Identity", "conj_physical": "Identity", "real": "Identity", "channel_shuffle_": "Identity",
 }  # fmt: skip
 NARROW = {
     "sin": "Sin", "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",

@@ -13,7 +13,7 @@ import numpy as np
 from sapwood.errors import ArgumentError, ExportError
 from sapwood.export.onnx.compositions import COMPOSITIONS
 from sapwood.export.onnx.functions import DOMAIN, Folder
-from sapwood.export.onnx.reasons import NOT_EXPORTED
+from sapwood.export.onnx.reasons import DRAWN, NOT_EXPORTED
 from sapwood.export.onnx.sizes import Runs, Size, annotate, axes_of, of_run, varies
 from sapwood.export.onnx.trial import tried
 from sapwood.export.onnx.writer import CONSTANT, TYPES, Writer, package
@@ -95,7 +95,8 @@ class Exporter(Writer):
         elif call.op.formula is not None:
             made = self.composed(call, call.op.formula)
         else:
-            reason = NOT_EXPORTED.get(call.op.name, "nothing says how")
+            drawn = call.op.kind == "draw"
+            reason = DRAWN if drawn else NOT_EXPORTED.get(call.op.name, "nothing says how")
             raise ExportError(f"export: {in_words(call)} has no ONNX form: {reason}")
         names = [made] if isinstance(made, str) else list(made)
         fresh = {n: node for node in self.nodes[first:] for n in node.output}

@@ -172,7 +172,7 @@ def _readers(nodes: Sequence[Any]) -> dict[str, int]:
 
 def _within(module: str, path: str) -> str:
     """Return a module's place as seen from the module at `path`."""
-    where, _, kind = module.partition(" ")
+    where, kind = module.split(" ")[:2]
     if where == path:
         return f". {kind}"
     return f"{where[len(path) + 1 :]} {kind}" if path and where.startswith(f"{path}.") else module

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["NOT_EXPORTED"]
+__all__ = ["DRAWN", "NOT_EXPORTED"]
+
+DRAWN = "it draws random numbers; export the module after model.eval()"
 
 _COMPLEX = "ONNX's operators do not compute with complex numbers"
 _SPECIAL = "no ONNX operator computes this function, nor do others make it up to single precision"
@@ -24,6 +26,7 @@ NOT_EXPORTED: dict[str, str] = {
     **dict.fromkeys(("gcd", "lcm"), "Euclid's algorithm takes as many steps as its numbers ask for"),
     "bag_reduction": "bags differ in length; use an embedding and a mean or sum over a padded dimension",
     "ctc_negative_log": "alignments differ in length from example to example",
+    "embedding_renorm": "it scales rows of the table that it looks up in; leave out max_norm",
     "fractional_max_pool": "its windows lie at pseudo-random places",
     "runs": "no ONNX operator finds runs of equal neighbours",
 }  # fmt: skip

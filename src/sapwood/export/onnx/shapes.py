@@ -27,6 +27,11 @@ def _reshape(x: Exporter, call: Call) -> str:
     )
 
 
+@builds("in_place_of")
+def _in_place_of(x: Exporter, call: Call) -> str:
+    return str(x.op("Identity", x.operand(call.inputs[1])))
+
+
 @builds("expand")
 def _expand(x: Exporter, call: Call) -> str:
     wanted = list(call.attrs["size"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,16 @@ def summary(array: Any, *, full: bool = True) -> dict[str, Any]:
         Data that JSON can carry: numbers are finite, an element that is not is written as text.
     """
     array = np.asarray(array)
-    told: dict[str, Any] = {"shape": str(array.shape), "dtype": str(array.dtype), "size": int(array.size)}
+    told: dict[str, Any] = {"shape": str(array.shape), "dtype": name_of(array.dtype), "size": int(array.size)}
+    if array.size == 1 and array.dtype.kind == "f":
+        # Most values of a long recurrence are single numbers, for which NumPy's ways are long.
+        value = array.item()
+        finite_one = math.isfinite(value)
+        told["norm"] = abs(value) if finite_one else 0.0
+        told["nan"], told["inf"], told["zero"] = int(value != value), int(math.isinf(value)), int(value == 0)
+        if full:
+            told["values"] = plain(array.tolist())
+        return told
     numbers = np.abs(array) if array.dtype.kind == "c" else array
     with np.errstate(all="ignore"):
         numbers = numbers.astype(np.float64).reshape(-1)
@@ -47,6 +57,11 @@ def summary(array: Any, *, full: bool = True) -> dict[str, Any]:
             if math.isfinite(told["max"] - told["min"]):
                 told["bins"] = histogram(finite, told["min"], told["max"])
     return told
+
+
+@cache
+def name_of(dtype: Any) -> str:
+    return str(dtype)
 
 
 def sound(number: Any) -> Any:
