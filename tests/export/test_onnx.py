@@ -162,8 +162,3 @@ def test_weights_beyond_one_file(tmp_path, monkeypatch):
     with pytest.raises(OSError, match="full"):
         export(model, x, path)
     assert {p: p.read_bytes() for p in tmp_path.iterdir()} == before
-
-
-def test_random_numbers_are_refused():
-    with pytest.raises(ExportError, match=r"random numbers.*model\.eval"):
-        export(nn.Dropout(0.5).train(), sapwood.ones(3))

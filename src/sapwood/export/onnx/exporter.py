@@ -244,6 +244,7 @@ def export(
         ['Gemm']
     """
     from sapwood.export.onnx import (  # noqa: F401 - they fill the table
+        draws,
         elements,
         images,
         layers,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["DRAWN", "NOT_EXPORTED"]
 
-DRAWN = "it draws random numbers; export the module after model.eval()"
+DRAWN = "it draws random numbers of a distribution that ONNX has not; export the module after model.eval()"
 
 _COMPLEX = "ONNX's operators do not compute with complex numbers"
 _SPECIAL = "no ONNX operator computes this function, nor do others make it up to single precision"
