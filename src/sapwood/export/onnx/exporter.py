@@ -10,31 +10,25 @@ from typing import Any
 
 import numpy as np
 
-from sapwood.errors import ArgumentError, ExportError, MissingError
+from sapwood.errors import ArgumentError, ExportError
 from sapwood.export.onnx.compositions import COMPOSITIONS
 from sapwood.export.onnx.functions import DOMAIN, Folder
 from sapwood.export.onnx.reasons import DRAWN, NOT_EXPORTED
-from sapwood.export.onnx.sizes import axes_of, compare
+from sapwood.export.onnx.sizes import Runs, Size, annotate, axes_of, of_run, varies
+from sapwood.export.onnx.trial import tried
+from sapwood.export.onnx.writer import CONSTANT, TYPES, Writer, package
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
 from sapwood.serialization.archive import atomic_file
 
-__all__ = ["BUILDERS", "Exporter", "builds", "export", "in_words"]
+__all__ = ["BUILDERS", "TYPES", "Exporter", "builds", "export", "in_words"]
 
 Builder = Callable[["Exporter", Call], Any]
 BUILDERS: dict[str, Builder] = {}
 """What writes an op's call: called with the exporter and the call, it returns the names of the results."""
 
-CONSTANT = "constant__"
-"""What names of constants begin with that no parameter is."""
 MOST = 2**31 - 2**20
 """Bytes that ONNX keeps in one file."""
-
-TYPES = {
-    "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7, "bool": 9, "float16": 10,
-    "float64": 11, "uint32": 12, "uint64": 13, "complex64": 14, "complex128": 15, "bfloat16": 16,
-}  # fmt: skip
-"""ONNX's numbers for element types (TensorProto.DataType)."""
 
 
 def builds(*names: str) -> Callable[[Builder], Builder]:
@@ -48,77 +42,12 @@ def builds(*names: str) -> Callable[[Builder], Builder]:
     return register
 
 
-def _onnx() -> Any:
-    try:
-        import onnx
-    except ImportError:
-        raise MissingError("export: the package onnx is not installed; pip install sapwood[onnx]") from None
-    return onnx
-
-
-class Exporter:
-    """A model in the making."""
+class Exporter(Writer):
+    """A model in the making, call by call."""
 
     def __init__(self, opset: int) -> None:
-        self.onnx = _onnx()
-        self.opset = opset
-        self.nodes: list[Any] = []
-        self.initializers: dict[str, Any] = {}
-        self.known: dict[str, str] = {}
-        """ONNX names by value names."""
-        self.doc = ""
-        self.dynamic: dict[int, dict[str, Any]] = {}
-        """By the identity of a call: attributes that came out otherwise for an example of other sizes."""
-        self.sizes: dict[str, list[Any]] = {}
-        """Shapes of values that have dynamic sizes, by name."""
-        self._count = 0
-
-    # What builders use.
-
-    def name(self, hint: str = "t") -> str:
-        """Return a name that is not used yet."""
-        self._count += 1
-        return f"{hint}__{self._count}"
-
-    def op(self, kind: str, *inputs: Any, outputs: int = 1, **attributes: Any) -> Any:
-        """Write a node; return the name of its result, or the names of several.
-
-        Args:
-            inputs: names; None for an optional one that is left out; arrays become constants.
-            outputs: how many results it has.
-            attributes: ONNX's; None ones are left out.
-        """
-        given = ["" if x is None else x if isinstance(x, str) else self.constant(x) for x in inputs]
-        while given and not given[-1]:
-            given.pop()
-        made = [self.name(kind.lower()) for _ in range(outputs)]
-        kept = {k: v for k, v in attributes.items() if v is not None}
-        node = self.onnx.helper.make_node(kind, given, made, name=self.name(kind), doc_string=self.doc, **kept)
-        self.nodes.append(node)
-        return made[0] if outputs == 1 else made
-
-    def constant(self, array: Any) -> str:
-        """Return the name of a constant; equal ones are shared."""
-        a = np.asarray(array)
-        for name, old in self.initializers.items():
-            alike = name.startswith(CONSTANT) and old.dtype == a.dtype and old.shape == a.shape and a.size <= 16
-            if alike and np.array_equal(old, a, equal_nan=a.dtype.kind == "f"):
-                return name
-        name = self.name(CONSTANT.rstrip("_"))
-        self.initializers[name] = a
-        return name
-
-    def tensor(self, array: Any) -> Any:
-        """Return an array as an attribute holds it."""
-        return self.onnx.numpy_helper.from_array(np.asarray(array))
-
-    def ints(self, *values: int) -> str:
-        """Return the name of a constant of int64."""
-        return self.constant(np.array(values, np.int64))
-
-    def cast(self, name: str, old: Any, new: Any) -> str:
-        """Return a value as another element type (sapwood dtypes)."""
-        return name if old is new else str(self.op("Cast", name, to=TYPES[new.name]))
+        super().__init__(opset)
+        self._lived: list[Graph] = []
 
     def operand(self, x: Any, dtype: Any = None) -> Any:
         """Return the name of a call's operand, as an element type if one is given; numbers become constants."""
@@ -129,6 +58,8 @@ class Exporter:
             if name is None:
                 raise ExportError(f"export: {x.name}, a result of {in_words(x.call)}, has no ONNX form")
             return name if dtype is None else self.cast(name, x.dtype, dtype)
+        if isinstance(x, Size):
+            return self.number(x, dtype or _type_of(int(x)))
         numpy = (dtype or _type_of(x)).numpy
         return self.constant(np.asarray(x).astype(numpy))
 
@@ -142,7 +73,7 @@ class Exporter:
         Raises:
             ExportError: the attribute depends on a dynamic size.
         """
-        if name in self.dynamic.get(id(call), {}):
+        if name in self.dynamic.get(id(call), {}) or varies(call.attrs[name]):
             raise ExportError(
                 f"export: {in_words(call)}: its attribute {name!r} depends on a dynamic size; it can be exported with "
                 "fixed sizes only"
@@ -154,6 +85,7 @@ class Exporter:
     def call(self, call: Call) -> None:
         """Write a call."""
         self.doc = f"{call.line} {call.line.text}" if call.line else ""
+        self.here = in_words(call)
         first = len(self.nodes)
         builder = BUILDERS.get(call.op.name)
         if builder is not None:
@@ -198,36 +130,50 @@ class Exporter:
         """Write a call as the ops that a function consists of: its formula, or by default its composition here."""
         import sapwood
 
-        if function is None:
-            function = COMPOSITIONS[call.op.name]
-            for name in call.attrs:
-                self.attr(call, name)
-            if any(v.name in self.sizes for v in call.values()):
-                raise ExportError(f"export: {in_words(call)} can be exported with fixed sizes only")
+        function = function or COMPOSITIONS[call.op.name]
         examples = [
-            sapwood.zeros(x.shape, dtype=x.dtype) if isinstance(x, Value) else x for x in call.inputs
+            sapwood.zeros(of_run(x.shape, 0), dtype=x.dtype) if isinstance(x, Value) else x for x in call.inputs
         ]  # fmt: skip
         tensors = [e for e in examples if isinstance(e, sapwood.Tensor)]
         names = [n.lstrip("*") for n in call.op.inputs]
+        run = 0
 
         def program(*given: Any) -> Any:
             left = iter(given)
             filled = [next(left) if isinstance(e, sapwood.Tensor) else e for e in examples]
-            values = dict(zip(names, filled)) | call.attrs
+            values = dict(zip(names, filled)) | {k: of_run(v, run) for k, v in call.attrs.items()}
             if function is not call.op.formula:
                 return function(**values)
             positional = [values[n] for n, _, keyword in call.op.params if not keyword and n in values]
             return function(*positional, **{n: values[n] for n, _, k in call.op.params if k and n in values})
 
         inner = capture(program, *tensors, name=call.op.name)
+        others = []
+        if self.runs is not None and varies([v.shape for v in call.values()] + list(call.attrs.values())):
+            if id(call) in self.dynamic:
+                self.attr(call, next(iter(self.dynamic[id(call)])))
+            for run in range(1, 1 + len(self.runs.others)):
+                given = [sapwood.zeros(of_run(v.shape, run), dtype=v.dtype) for v in call.values()]
+                others.append(capture(program, *given, name=call.op.name))
+            try:
+                self.dynamic |= annotate(inner, others)
+            except ExportError as problem:
+                raise ExportError(
+                    f"export: {in_words(call)} can be exported with fixed sizes only: {problem}"
+                ) from None
+            # Calls are known by identity, so they must stay.
+            self._lived.append(inner)
         if any(c.op is call.op and c.attrs == call.attrs for c in inner.calls):
             raise ExportError(f"export: {in_words(call)} has no ONNX form: its formula is the op itself")
         outer = dict(self.known)
         given = [x for x in call.inputs if isinstance(x, Value)]
         for value, real in zip(inner.inputs, given):
             self.known[value.name] = outer[real.name]
-        for value in inner.constants:
-            self.known[value.name] = self.constant(value.data.detach().numpy())
+        for i, value in enumerate(inner.constants):
+            if others:
+                self.take(value, [o.constants[i] for o in others])
+            else:
+                self.known[value.name] = self.constant(value.data.detach().numpy())
         prefix = self.name(call.op.name)
         for c in inner.calls:
             for r in c.results:
@@ -298,6 +244,7 @@ def export(
         ['Gemm']
     """
     from sapwood.export.onnx import (  # noqa: F401 - they fill the table
+        draws,
         elements,
         images,
         layers,
@@ -307,9 +254,10 @@ def export(
         ranks,
         reductions,
         shapes,
+        special,
     )
 
-    onnx = _onnx()
+    onnx = package()
     given = args if isinstance(args, tuple) else (args,)
     graph = function if isinstance(function, Graph) else capture(function, *given, **(kwargs or {}))
     for names, values, what in ((input_names, graph.inputs, "input"), (output_names, graph.outputs, "output")):
@@ -320,11 +268,17 @@ def export(
     x = Exporter(opset_version)
     axes = axes_of(graph, input_names, dynamic_axes)
     if axes:
-        x.sizes, x.dynamic = compare(graph, function, given, dict(kwargs or {}), axes)
+        x.runs = Runs(graph, function, given, dict(kwargs or {}), axes)
+        x.dynamic = x.runs.changes
     for i, value in enumerate(graph.inputs):
         x.known[value.name] = input_names[i] if input_names else value.name
-    for value in (*graph.parameters, *graph.buffers, *graph.constants):
-        if graph.uses()[value.name] or value in graph.outputs:
+        x.inputs.append(x.known[value.name])
+    uses = graph.uses()
+    for i, value in enumerate(graph.constants):
+        if uses[value.name] or value in graph.outputs:
+            x.take(value, [o.constants[i] for o in x.runs.others] if x.runs else [])
+    for value in (*graph.parameters, *graph.buffers):
+        if uses[value.name] or value in graph.outputs:
             x.known[value.name] = value.name
             x.initializers[value.name] = value.data.detach().numpy()
     scopes: dict[int, Any] = {}
@@ -336,6 +290,11 @@ def export(
             for scope in call.scope[-1:]:
                 entry = node.metadata_props.add()
                 entry.key, entry.value = "module", str(scope)
+    if any("random" in w for w in graph.warnings):
+        raise ExportError(
+            "export: random numbers were drawn, which would be the same in every run of the model; call model.eval() "
+            "first, or hand them in as an input"
+        )
     outputs = []
     for i, value in enumerate(graph.outputs):
         wanted = output_names[i] if output_names else value.name
@@ -349,22 +308,18 @@ def export(
             wanted = wanted if wanted != here else f"{wanted}_out"
             x.doc = ""
             x.nodes.append(onnx.helper.make_node("Identity", [here], [wanted]))
-        outputs.append(_info(onnx, wanted, value, x.sizes.get(value.name)))
-    inputs = [_info(onnx, x.known[v.name], v, x.sizes.get(v.name)) for v in graph.inputs]
+        outputs.append(_info(onnx, wanted, value, x.sizes(value)))
+    inputs = [_info(onnx, x.known[v.name], v, x.sizes(v)) for v in graph.inputs]
+    x.nodes = x.heads + x.nodes
     _drop_unused(x, [o.name for o in outputs])
     ends = {o.name for o in outputs}
     produced = {n for node in x.nodes for n in node.output} - ends
-    infos = {
-        v.name: _info(onnx, v.name, v, x.sizes.get(v.name))
-        for c in graph.calls
-        for v in c.results
-        if v.name in produced
-    }
+    infos = {v.name: _info(onnx, v.name, v, x.sizes(v)) for c in graph.calls for v in c.results if v.name in produced}
     opsets, extra = [onnx.helper.make_opsetid("", opset_version)], {}
     if functions:
         constants = {n: a for n, a in x.initializers.items() if n.startswith(CONSTANT)}
         typed = {x.known[v.name]: v for v in graph.values() if v.name in x.known and not v.dtype.is_complex}
-        every = {n: _info(onnx, n, v, x.sizes.get(v.name)) for n, v in typed.items()}
+        every = {n: _info(onnx, n, v, x.sizes(v)) for n, v in typed.items()}
         symbols = frozenset(word for named in axes.values() for word in named.values())
         folder = Folder(onnx, opset_version, scopes, constants, every, symbols)
         x.nodes = folder.fold(x.nodes, sorted(ends))
@@ -378,6 +333,8 @@ def export(
     made = onnx.helper.make_graph(x.nodes, graph.name, inputs, outputs, weights, value_info=list(infos.values()))
     model = onnx.helper.make_model(made, opset_imports=opsets, producer_name="sapwood", **extra)
     model.ir_version = min(model.ir_version, 10)
+    if x.runs is not None:
+        tried(onnx, model, x.runs)
     if f is not None:
         _write(onnx, model, Path(f))
     return model

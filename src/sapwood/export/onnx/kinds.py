@@ -46,7 +46,7 @@ def sliced(x: Exporter, name: str, dim: int, start: int, end: int, step: int = 1
 def fixed(x: Exporter, call: Call, name: str) -> str:
     """Write a reshape to the shape of the result; one dynamic size of it is inferred."""
     shape = list(call.results[0].shape)
-    return str(x.op("Reshape", name, x.ints(*shape), allowzero=1 if 0 in shape else None))
+    return str(x.op("Reshape", name, x.shape(*shape), allowzero=1 if 0 in shape else None))
 
 
 def dims_of(dim: Any, rank: int) -> list[int]:

@@ -92,8 +92,8 @@ def _layer_norm(x: Exporter, call: Call) -> str:
 def _batch_norm(x: Exporter, call: Call) -> str:
     a, w, b, mean, var = call.inputs
     n, t = mean.shape[0], a.dtype
-    scale = x.operand(w) if w is not None else x.constant(np.ones(n, t.numpy))
-    shift = x.operand(b) if b is not None else x.constant(np.zeros(n, t.numpy))
+    scale = x.operand(w) if w is not None else x.full(1, n, t)
+    shift = x.operand(b) if b is not None else x.full(0, n, t)
     return str(
         x.op(
             "BatchNormalization",
@@ -153,8 +153,8 @@ def _adaptive(x: Exporter, call: Call) -> str:
 @builds("lstm_layer", "gru_layer", "rnn_layer")
 def _recurrent(x: Exporter, call: Call) -> list[Any]:
     kind = {"lstm_layer": "LSTM", "gru_layer": "GRU", "rnn_layer": "RNN"}[call.op.name]
-    lengths = x.dynamic.get(id(call), {}).get("lengths") or call.attrs["lengths"]
-    if len(set(lengths)) != 1 or len(lengths) != len(call.attrs["lengths"]):
+    lengths = call.attrs["lengths"]
+    if len(set(lengths)) != 1 or "lengths" in x.dynamic.get(id(call), {}):
         raise ExportError(f"export: {in_words(call)} over packed sequences, or with dynamic steps, has no ONNX form")
     values = dict(zip(call.op.inputs, call.inputs))
     hidden = values["w_hh"].shape[1]

@@ -10,13 +10,14 @@ import numpy as np
 from sapwood import dtypes
 from sapwood.export.onnx.exporter import TYPES, Exporter, builds
 from sapwood.export.onnx.kinds import result_type, wide
+from sapwood.export.onnx.sizes import Size
 from sapwood.graph.ir import Call
 
 
 @builds("add_number", "mul_number", "div_number", "number_minus", "clamp_min_number")
 def _number(x: Exporter, call: Call) -> str:
     t = result_type(call)
-    a, n = x.operand(call.inputs[0], t), np.asarray(x.attr(call, "number"), t.numpy)
+    a, n = x.operand(call.inputs[0], t), x.number(_followed(x, call, "number"), t)
     kind = {
         "add_number": "Add",
         "mul_number": "Mul",
@@ -26,6 +27,11 @@ def _number(x: Exporter, call: Call) -> str:
     }
     pair = (n, a) if call.op.name == "number_minus" else (a, n)
     return str(x.op(kind[call.op.name], *pair))
+
+
+def _followed(x: Exporter, call: Call, name: str) -> Any:
+    """Return an attribute that may be a dynamic size."""
+    return call.attrs[name] if isinstance(call.attrs[name], Size) else x.attr(call, name)
 
 
 @builds("expm1", "log1p", "exp2", "log2", "log10", "rsqrt", "square", "erfc", "deg2rad", "rad2deg", "sinc")

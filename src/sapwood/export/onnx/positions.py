@@ -13,6 +13,7 @@ import numpy as np
 from sapwood.errors import ExportError
 from sapwood.export.onnx.exporter import Exporter, builds, in_words
 from sapwood.export.onnx.kinds import result_type
+from sapwood.export.onnx.sizes import varies
 from sapwood.graph.ir import Call, Value
 from sapwood.ops.slow import again
 
@@ -20,7 +21,7 @@ from sapwood.ops.slow import again
 def _refuse_dynamic(x: Exporter, call: Call) -> None:
     for name in call.attrs:
         x.attr(call, name)
-    if any(v.name in x.sizes for v in call.values()):
+    if varies([v.shape for v in call.values()]):
         raise ExportError(
             f"export: {in_words(call)}: it picks elements by places that depend on the sizes; these are dynamic"
         )
@@ -55,6 +56,9 @@ def _numbers(call: Call, attrs: tuple[Any, ...]) -> tuple[Any, list[Value]]:
     "diagonal_backward", "diagonal_scatter", "unfold", "im2col", "embedded", "block_diagonal", "trace_back",
 )  # fmt: skip
 def by_places(x: Exporter, call: Call) -> str:
+    made = _batched(x, call)
+    if made is not None:
+        return made
     _refuse_dynamic(x, call)
     if call.attrs.get("part"):
         raise ExportError(f"export: {in_words(call)}: ONNX's operators do not compute with complex numbers")
@@ -62,8 +66,41 @@ def by_places(x: Exporter, call: Call) -> str:
     return _gathered(x, call, places, given)
 
 
+def _batched(x: Exporter, call: Call) -> str | None:
+    """Write a call that does the same to each element of a batch whose size is dynamic; None for other calls."""
+    shapes = [v.shape for v in (*call.values(), *call.results)]
+    whole = any(varies(a) for a in call.attrs.values()) or id(call) in x.dynamic
+    if len(shapes) != 2 or whole or not all(s and varies(s[0]) and not varies(s[1:]) for s in shapes):
+        return None
+    (given, made), attrs = shapes, call.attrs | ({"fill": 0} if "fill" in call.attrs else {})
+    one, many = ((n, *given[1:]) for n in (1, 3))
+    found = []
+    for shape in (one, many):
+        alone = Call(call.op, tuple(Value("", shape, v.dtype) if isinstance(v, Value) else v for v in call.inputs), {})
+        try:
+            found.append(_numbers(alone, tuple(attrs.values()))[0])
+        except Exception:
+            return None
+    count = int(np.prod(given[1:]))
+    parts = [found[0] + np.where(found[0] > 0, i * count, 0) for i in range(3)]
+    if given[0] != made[0] or varies(given[0] - made[0]) or not np.array_equal(np.concatenate(parts), found[1]):
+        return None
+    flat, places = x.op("Reshape", x.operand(next(call.values())), x.ints(-1, count)), found[0][0]
+    t = result_type(call)
+    flat = x.cast(flat, next(call.values()).dtype, t)
+    if (places == 0).any():
+        fill = np.asarray(call.attrs.get("fill", 0), t.numpy)
+        flat = x.op("Pad", flat, x.ints(0, 1, 0, 0), fill, mode="constant")
+    else:
+        places = places - 1
+    return str(x.op("Gather", flat, places, axis=1))
+
+
 @builds("shifted")
 def _shifted(x: Exporter, call: Call) -> str:
+    made = _batched(x, call)
+    if made is not None:
+        return made
     _refuse_dynamic(x, call)
     places, given = _numbers(call, tuple((call.attrs | {"fill": 0}).values()))
     return _gathered(x, call, places, given, call.attrs["fill"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from sapwood import dtypes
 from sapwood.export.onnx.exporter import Exporter, builds
 from sapwood.export.onnx.kinds import dims_of, fixed, result_type
+from sapwood.export.onnx.sizes import varies
 from sapwood.graph.ir import Call
 
 REDUCE = {"sum": "ReduceSum", "mean": "ReduceMean", "amax": "ReduceMax", "amin": "ReduceMin", "prod": "ReduceProd",
@@ -71,7 +73,7 @@ def _extreme(x: Exporter, call: Call) -> list[str]:
 
 @builds("var", "std")
 def _variance(x: Exporter, call: Call) -> str:
-    dim, keep, t = x.attr(call, "dim"), int(bool(x.attr(call, "keepdim"))), result_type(call)
+    dim, keep = x.attr(call, "dim"), int(bool(x.attr(call, "keepdim")))
     shape = call.inputs[0].shape
     dims = list(range(len(shape))) if dim is None or dim == () else [dim] if isinstance(dim, int) else list(dim)
     n = math.prod(shape[d] for d in dims)
@@ -79,8 +81,17 @@ def _variance(x: Exporter, call: Call) -> str:
     d = x.op("Sub", a, x.op("ReduceMean", a, x.ints(*dims), keepdims=1)) if dims else x.op("Sub", a, a)
     total = x.op("ReduceSum", x.op("Mul", d, d), x.ints(*dims) if dims else None, keepdims=keep)
     with np.errstate(all="ignore"):
-        v = x.op("Div", total, np.asarray(max(0, n - x.attr(call, "correction")), t.numpy))
+        v = x.op("Div", total, _freedom(x, call, n))
     return str(x.op("Sqrt", v)) if call.op.name == "std" else str(v)
+
+
+def _freedom(x: Exporter, call: Call, n: int) -> Any:
+    """Return n minus the correction, at least 0."""
+    t = result_type(call)
+    if varies(n):
+        left = x.op("Sub", x.number(n, t), np.asarray(x.attr(call, "correction"), t.numpy))
+        return x.op("Max", left, np.asarray(0, t.numpy))
+    return np.asarray(max(0, n - x.attr(call, "correction")), t.numpy)
 
 
 @builds("cumsum")
@@ -127,7 +138,7 @@ def _sort(x: Exporter, call: Call) -> list[str]:
 
 @builds("restore_dims")
 def _restore(x: Exporter, call: Call) -> str:
-    dim, keep, shape = x.attr(call, "dim"), x.attr(call, "keepdim"), x.attr(call, "shape")
+    dim, keep, shape = x.attr(call, "dim"), x.attr(call, "keepdim"), call.attrs["shape"]
     a = x.operand(call.inputs[0])
     if not keep and dim is not None and shape:
         a = x.op("Unsqueeze", a, x.ints(*sorted(d % len(shape) for d in ((dim,) if isinstance(dim, int) else dim))))
@@ -199,14 +210,14 @@ def _dist(x: Exporter, call: Call) -> str:
 
 @builds("var_mean", "std_mean")
 def _var_mean(x: Exporter, call: Call) -> list[str]:
-    shape, t = call.inputs[0].shape, result_type(call)
+    shape = call.inputs[0].shape
     dims, keep = dims_of(x.attr(call, "dim"), len(shape)), int(bool(x.attr(call, "keepdim")))
     a = x.operand(call.inputs[0])
     mean = x.op("ReduceMean", a, x.ints(*dims), keepdims=1) if dims else a
     d = x.op("Sub", a, mean)
     total = x.op("ReduceSum", x.op("Mul", d, d), x.ints(*dims), keepdims=keep)
     n = math.prod(shape[i] for i in dims)
-    v = x.op("Div", total, np.asarray(max(0, n - x.attr(call, "correction")), t.numpy))
+    v = x.op("Div", total, _freedom(x, call, n))
     v = x.op("Sqrt", v) if call.op.name == "std_mean" else v
     return [str(v), str(x.op("ReduceMean", a, x.ints(*dims), keepdims=keep))]
 

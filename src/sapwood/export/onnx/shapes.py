@@ -3,30 +3,15 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from sapwood import dtypes
-from sapwood.errors import ExportError
-from sapwood.export.onnx.exporter import Exporter, builds, in_words
+from sapwood.export.onnx.exporter import Exporter, builds
 from sapwood.export.onnx.kinds import fixed, index_of, result_type, sliced
+from sapwood.export.onnx.sizes import Size, varies
 from sapwood.graph.ir import Call, Value
-
-
-def sizes(x: Exporter, call: Call, name: str) -> str:
-    """Return the name of a shape; one size that is dynamic is left to ONNX to infer.
-
-    Raises:
-        ExportError: several sizes are dynamic.
-    """
-    wanted = list(call.attrs[name])
-    other = x.dynamic.get(id(call), {}).get(name)
-    if other is not None:
-        changed = [i for i, (a, b) in enumerate(zip(wanted, other)) if a != b]
-        if len(changed) != 1 or -1 in wanted:
-            raise ExportError(f"export: {in_words(call)}: {len(changed)} sizes of its {name!r} are dynamic; one can be")
-        wanted[changed[0]] = -1
-    return x.ints(*wanted)
 
 
 @builds("view", "unsafe_view", "reshape_alias")
@@ -35,7 +20,7 @@ def _reshape(x: Exporter, call: Call) -> str:
         x.op(
             "Reshape",
             x.operand(call.inputs[0]),
-            sizes(x, call, "size"),
+            x.shape(*call.attrs["size"]),
             # Else 0 would mean the input's own size.
             allowzero=1 if 0 in call.attrs["size"] else None,
         )
@@ -51,15 +36,14 @@ def _in_place_of(x: Exporter, call: Call) -> str:
 def _expand(x: Exporter, call: Call) -> str:
     wanted = list(call.attrs["size"])
     given = [1] * (len(wanted) - len(call.inputs[0].shape)) + list(call.inputs[0].shape)
-    other = x.dynamic.get(id(call), {}).get("size")
-    if other is not None:
-        for i, (a, b) in enumerate(zip(wanted, other)):
-            if a != b and given[i] == 1:
-                raise ExportError(f"export: {in_words(call)}: it repeats a size along a dynamic dimension")
-            wanted[i] = 1 if a != b else a
     return str(
-        x.op("Expand", x.operand(call.inputs[0]), x.ints(*(1 if n in (-1, g) else n for n, g in zip(wanted, given))))
+        x.op("Expand", x.operand(call.inputs[0]), x.ints(*(1 if _kept(n, g) else n for n, g in zip(wanted, given))))
     )
+
+
+def _kept(wanted: int, given: int) -> bool:
+    """Tell whether a size stays as it is, whatever the dynamic ones are."""
+    return not varies(wanted - given) and wanted == given if wanted != -1 else True
 
 
 @builds("permute")
@@ -102,20 +86,32 @@ def _squeeze(x: Exporter, call: Call) -> str:
 @builds("slice")
 def _slice(x: Exporter, call: Call) -> str:
     n = call.inputs[0].shape[call.attrs["dim"]]
-    start, step = x.attr(call, "start"), x.attr(call, "step")
-    end = call.attrs["end"]
-    other = x.dynamic.get(id(call), {})
-    # Up to the end of a dynamic dimension.
-    end = (1 << 62) if end is None or end >= n or "end" in other else end
-    return sliced(x, x.operand(call.inputs[0]), x.attr(call, "dim"), start or 0, end, step)
+    start, end, step = call.attrs["start"] or 0, call.attrs["end"], x.attr(call, "step")
+    if "end" in x.dynamic.get(id(call), {}) or "start" in x.dynamic.get(id(call), {}):
+        x.attr(call, "end"), x.attr(call, "start")
+    # Up to the end, whatever it is.
+    whole = end is None or (end >= n and (not varies(n) or all(e >= m for e, m in zip(_runs(end, n), n.runs))))
+    dims = x.ints(call.attrs["dim"])
+    return str(
+        x.op("Slice", x.operand(call.inputs[0]), x.ints(start), x.ints((1 << 62) if whole else end), dims, x.ints(step))
+    )
+
+
+def _runs(size: int, like: Any) -> tuple[int, ...]:
+    return size.runs if isinstance(size, Size) else (size,) * len(like.runs)
 
 
 @builds("select")
 def _select(x: Exporter, call: Call) -> str:
-    index = call.attrs["index"]
-    if "index" in x.dynamic.get(id(call), {}):
-        index -= call.inputs[0].shape[call.attrs["dim"]]
-    return str(x.op("Gather", x.operand(call.inputs[0]), np.int64(index), axis=x.attr(call, "dim")))
+    index, n = call.attrs["index"], call.inputs[0].shape[call.attrs["dim"]]
+    if varies(index) and not varies(index - n):
+        # Counted from the end.
+        index = index - n
+    if not varies(index):
+        index = np.int64(index)
+    else:
+        index = x.number(index, dtypes.int64)
+    return str(x.op("Gather", x.operand(call.inputs[0]), index, axis=x.attr(call, "dim")))
 
 
 @builds("split", "split_with_sizes", "unbind")
@@ -169,13 +165,19 @@ def _roll(x: Exporter, call: Call) -> str:
         n = whole[d]
         k = (n - s % n) % n if n else 0
         if k:
-            a = x.op("Concat", sliced(x, a, d, k, 1 << 62), sliced(x, a, d, 0, k), axis=d)
+            if varies(n):
+                k = x.op("Mod", x.ints(-s), x.ints(n))
+            k = k if isinstance(k, str) else x.ints(k)
+            back = x.op("Slice", a, k, x.ints(1 << 62), x.ints(d))
+            a = x.op("Concat", back, x.op("Slice", a, x.ints(0), k, x.ints(d)), axis=d)
     return str(x.op("Reshape", a, x.ints(*shape))) if flat else str(x.op("Identity", a))
 
 
 @builds("repeat")
 def _repeat(x: Exporter, call: Call) -> str:
-    repeats = list(x.attr(call, "repeats"))
+    repeats = list(call.attrs["repeats"])
+    if "repeats" in x.dynamic.get(id(call), {}):
+        x.attr(call, "repeats")
     a = x.operand(call.inputs[0])
     more = len(repeats) - len(call.inputs[0].shape)
     if more:
