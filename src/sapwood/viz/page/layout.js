@@ -28,23 +28,21 @@ function layered(nodes, edges) {
   }
   // Points on long links, so that links pass between the nodes.
   const size = nodes.map(v => ({w: v.w, h: v.h})), up = nodes.map(() => []), down = nodes.map(() => []);
-  // Long links of one source share their points, so that they leave it as one line with branches.
-  const trunks = nodes.map(() => new Map());
+  // Long links of one source share their points, so that they leave it as one line with branches: a link is its source's
+  // trunk, one point a rank, up to `count`.
+  const trunks = nodes.map(() => []);
+  const join = (u, v) => { down[u].push(v); up[v].push(u); };
   const chains = edges.map(([s, t]) => {
-    const [a, b] = rank[s] <= rank[t] ? [s, t] : [t, s], chain = [a];
-    const long = rank[b] - rank[a] > 1 && size.length < 14000;
-    let fresh = 1;
-    if (long) for (let r = rank[a] + 1; r < rank[b]; r++) {
-      if (!trunks[a].has(r)) {
-        rank.push(r); size.push({w: 4, h: 0}); up.push([]); down.push([]); trunks[a].set(r, size.length - 1);
-      } else fresh = chain.length + 1;
-      chain.push(trunks[a].get(r));
+    const [a, b] = rank[s] <= rank[t] ? [s, t] : [t, s], trunk = trunks[a];
+    const count = size.length < 14000 ? Math.max(rank[b] - rank[a] - 1, 0) : 0;
+    for (let i = trunk.length; i < count; i++) {
+      const point = size.length;
+      rank.push(rank[a] + 1 + i); size.push({w: 4, h: 0}); up.push([]); down.push([]);
+      join(i ? trunk[i - 1] : a, point);
+      trunk.push(point);
     }
-    chain.push(b);
-    if (rank[a] !== rank[b]) for (let i = fresh; i < chain.length; i++) {
-      down[chain[i - 1]].push(chain[i]); up[chain[i]].push(chain[i - 1]);
-    }
-    return {chain, flipped: a !== s};
+    if (rank[a] !== rank[b]) join(count ? trunk[count - 1] : a, b);
+    return {a, b, trunk, count, flipped: a !== s};
   });
   const depth = rank.reduce((most, r) => Math.max(most, r), 0) + 1, layers = Array.from({length: depth}, () => []);
   rank.forEach((r, v) => layers[r].push(v));
@@ -81,13 +79,12 @@ function layered(nodes, edges) {
   size.forEach((s, v) => { left = Math.min(left, x[v] - s.w / 2); });
   x.forEach((_, v) => { x[v] += EDGE - left; right = Math.max(right, x[v] + size[v].w / 2); });
   nodes.forEach((v, i) => { v.x = x[i]; v.y = (top[rank[i]] + bottom[rank[i]]) / 2; });
-  const routes = chains.map(({chain, flipped}) => {
-    const p = [], a = nodes[chain[0]], b = nodes[chain[chain.length - 1]];
-    p.push([a.x, a.y + a.h / 2], [a.x, bottom[rank[chain[0]]]]);
+  const routes = chains.map(({a, b, trunk, count, flipped}) => {
+    const from = nodes[a], to = nodes[b], p = [[from.x, from.y + from.h / 2], [from.x, bottom[rank[a]]]];
     // A very long link is a stub until it is selected, and then straight: all points of all would be too many.
-    if (chain.length > 100) { const v = chain[1], w = chain[chain.length - 2]; p.push([x[v], top[rank[v]]], [x[w], bottom[rank[w]]]); }
-    else for (const v of chain.slice(1, -1)) p.push([x[v], top[rank[v]]], [x[v], bottom[rank[v]]]);
-    p.push([b.x, top[rank[chain[chain.length - 1]]]], [b.x, b.y - b.h / 2]);
+    if (count > 98) { const v = trunk[0], w = trunk[count - 1]; p.push([x[v], top[rank[v]]], [x[w], bottom[rank[w]]]); }
+    else for (let i = 0; i < count; i++) { const v = trunk[i]; p.push([x[v], top[rank[v]]], [x[v], bottom[rank[v]]]); }
+    p.push([to.x, top[rank[b]]], [to.x, to.y - to.h / 2]);
     return flipped ? p.reverse() : p;
   });
   return {routes, width: right + EDGE, height: y - GAP_Y + EDGE};
