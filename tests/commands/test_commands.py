@@ -38,6 +38,15 @@ def test_graph_as_text(script, capsys):
     assert main(["graph", f"{script}:Holder.inner"]) == 0
 
 
+def test_the_scripts_own_names(script, capsys):
+    """Tensors are called what the script calls them, parameters as in the module that has most of them."""
+    assert main(["graph", f"{script}:y"]) == 0
+    assert "w = [1.]" in capsys.readouterr().out
+    script.write_text(f"{SCRIPT}\nother = nn.Linear(1, 1)\nloss = model(sapwood.ones(2, 4)).sum()\n")
+    assert main(["graph", f"{script}:loss"]) == 0
+    assert "0.weight = " in capsys.readouterr().out
+
+
 def test_graph_as_files(script, tmp_path, capsys):
     page, picture = tmp_path / "g.html", tmp_path / "g.svg"
     assert main(["graph", f"{script}:y", "--html", str(page), "--save", str(picture)]) == 0
@@ -75,6 +84,8 @@ def test_diff(script, tmp_path, capsys):
 
 
 def test_ops(capsys):
+    assert main(["ops", "softmax"]) == 0
+    assert capsys.readouterr().out.startswith("softmax_of(input, dim)")
     assert main(["ops"]) == 0
     assert "softmax" in capsys.readouterr().out
     assert main(["ops", "tanh", "--kernel"]) == 0

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from sapwood.commands.script import Problem, example_of, named_in, names_of
+from sapwood.commands.script import Problem, example_of, module_of, named_in, names_of
 
 __all__ = ["add", "run"]
 
@@ -48,8 +48,9 @@ def run(options: argparse.Namespace) -> int:
             roots: Any = lambda: _tensors(thing(*example))
             more = {"module": thing}
         else:
-            drawing = viz.draw(thing, names=names_of(options.target, thing), direction=options.direction)
-            roots, more = thing, {"names": names_of(options.target, thing)}
+            more = {"names": names_of(options.target, thing), "module": module_of(options.target, thing)}
+            drawing = viz.draw(thing, **more, direction=options.direction)
+            roots = thing
         if options.save:
             drawing.save(options.save)
         if options.html:

@@ -26,9 +26,11 @@ def run(options: argparse.Namespace) -> int:
     from sapwood import ops
 
     ops.complete()
-    if options.name in ops.registry:
-        print(card(ops.registry[options.name], kernel=options.kernel))
-        return 0
+    # `softmax` is a function over the op `softmax_of`.
+    for name in (options.name, f"{options.name}_of"):
+        if name in ops.registry:
+            print(card(ops.registry[name], kernel=options.kernel))
+            return 0
     found = [(n, op) for n, op in sorted(ops.registry.items()) if options.name in n]
     if not found:
         raise Problem(f"no op's name contains {options.name!r}; `sapwood ops` lists them all")

@@ -10,7 +10,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Problem", "named_in"]
+__all__ = ["Problem", "example_of", "module_of", "named_in", "names_of"]
+
+
+_namespaces: dict[str, dict[str, Any]] = {}
+"""What the scripts that were run have left, by target."""
 
 
 class Problem(Exception):
@@ -55,6 +59,7 @@ def named_in(target: str, arguments: Sequence[str] = ()) -> Any:
     finally:
         sys.argv = before
         sys.path.remove(folder)
+    _namespaces[target] = found
     first, *rest = name.split(".")
     if first not in found:
         known = ", ".join(sorted(n for n, v in found.items() if not n.startswith("_") and not callable(v))[:12])
@@ -68,8 +73,25 @@ def named_in(target: str, arguments: Sequence[str] = ()) -> Any:
 
 
 def names_of(target: str, thing: Any) -> dict[str, Any]:
-    """Return the name that the target gives to a thing."""
-    return {target.rpartition(":")[2]: thing}
+    """Return what a script calls its tensors, by name; the target's own name comes first."""
+    import sapwood
+
+    own = {target.rpartition(":")[2]: thing}
+    tensors = {n: v for n, v in _namespaces.get(target, {}).items() if isinstance(v, sapwood.Tensor)}
+    return own | {n: v for n, v in tensors.items() if v is not thing and not n.startswith("_")}
+
+
+def module_of(target: str, thing: Any) -> Any:
+    """Return the script's module that most leaves behind a tensor belong to, None without one."""
+    from sapwood.viz.collect import is_accumulator, walk
+
+    modules = [v for v in _namespaces.get(target, {}).values() if hasattr(v, "named_parameters")]
+    modules = [m for m in modules if not isinstance(m, type)]
+    if not modules or thing.grad_fn is None:
+        return None
+    leaves = {id(n.variable) for n in walk([thing.grad_fn]).nodes if is_accumulator(n)}
+    counts = [sum(id(p) in leaves for p in m.parameters()) for m in modules]
+    return modules[counts.index(max(counts))] if any(counts) else None
 
 
 def example_of(text: str) -> Any:
