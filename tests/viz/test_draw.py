@@ -237,3 +237,16 @@ def test_make_dot_shows_the_base_of_a_view() -> None:
     drawing = make_dot(view).drawing
     assert Counter(item.kind for item in drawing.items) == {"leaf": 1, "op": 3, "root": 1, "base": 1}
     assert sum(link.dashed for link in drawing.links) == 1
+
+
+def test_links_carry_shape_and_dtype():
+    """Of a tensor's graph and of a captured one; the usual dtype is not written."""
+    import sapwood
+    from sapwood import viz
+
+    x = sapwood.ones(2, 3, dtype=sapwood.float64, requires_grad=True)
+    drawing = viz.draw((x * 2).exp().to(sapwood.float32).sum())
+    assert ("(2, 3) float64", "float64") in [(k.label, k.dtype) for k in drawing.links]
+    assert ("(2, 3)", "float32") in [(k.label, k.dtype) for k in drawing.links]
+    drawing = viz.draw(lambda x: (x.argmax(1) + 1).exp(), example=sapwood.ones(2, 3))
+    assert ("(2,) int64", "int64") in [(k.label, k.dtype) for k in drawing.links]

@@ -12,7 +12,16 @@ from sapwood.node import Freed
 from sapwood.origin import origin_of
 from sapwood.origin import place as place_of
 from sapwood.viz.collect import Names, constants_of, is_accumulator, node_name, op_name, output_spec, roots_of, walk
-from sapwood.viz.describe import SMALL, dtype_text, element_count, gradient_of, shape_text, single_text, value_text
+from sapwood.viz.describe import (
+    SMALL,
+    carried_text,
+    dtype_text,
+    element_count,
+    gradient_of,
+    shape_text,
+    single_text,
+    value_text,
+)
 from sapwood.viz.folding import within
 from sapwood.viz.model import Direction, Drawing, Item, Kind, Link, Mark, common
 from sapwood.viz.text import graph_text
@@ -153,7 +162,7 @@ class Builder:
     modules: dict[tuple[str, ...], str] = field(default_factory=dict)
     variables: dict[int, int] = field(default_factory=dict)
     outputs: dict[tuple[int, int], int] = field(default_factory=dict)
-    edges: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    edges: dict[tuple[int, int, str, str], int] = field(default_factory=dict)
     light: dict[int, list[tuple[str, ...]]] = field(default_factory=dict)
     lines: dict[Any, str] = field(default_factory=dict)
 
@@ -187,7 +196,8 @@ class Builder:
 
     def add_operation(self, node: Any) -> None:
         constants = [
-            (self.add_variable("buffer", name, t), shape_text(t)) for name, t in constants_of(node, self.names)
+            (self.add_variable("buffer", name, t), shape_text(t), dtype_text(t))
+            for name, t in constants_of(node, self.names)
         ]
         tip = [node_name(node)]
         for number in range(len(getattr(node, "_input_metadata", None) or ())):
@@ -197,14 +207,15 @@ class Builder:
         scope = self.scope(node)
         self.items.append(Item("op", op_name(node), (), "\n".join(tip), marks_of(node), scope, self.line(node)))
         self.outputs[id(node), -1] = op
-        for source, shape in constants:
-            self.connect(source, op, shape)
+        for source, shape, dtype in constants:
+            self.connect(source, op, shape, dtype)
         for follower, number in node.next_functions:
             if follower is None:
                 continue
-            shape = shape_text(follower.variable) if is_accumulator(follower) else output_spec(follower, number)[0]
+            leaf = follower.variable if is_accumulator(follower) else None
+            shape, dtype = output_spec(follower, number) if leaf is None else (shape_text(leaf), dtype_text(leaf))
             place = (id(follower), number)
-            self.connect(self.outputs[place if place in self.outputs else (id(follower), -1)], op, shape)
+            self.connect(self.outputs[place if place in self.outputs else (id(follower), -1)], op, shape, dtype)
 
     def home(self, name: str) -> tuple[str, ...]:
         """Return the path of the submodule that owns a leaf of this name."""
@@ -252,17 +263,17 @@ class Builder:
         name, tensor = self.names.outputs.get((id(node), number), ("", root))
         kind: Kind = "nonleaf" if root is None else "root"
         place = self.outputs[id(node), number] = self.add_variable(kind, name, tensor if root is None else root)
-        self.connect(self.outputs[id(node), -1], place, shape_text(tensor))
+        self.connect(self.outputs[id(node), -1], place, shape_text(tensor), dtype_text(tensor))
 
-    def connect(self, source: int, target: int, shape: str) -> None:
+    def connect(self, source: int, target: int, shape: str, dtype: str) -> None:
         """Join two items, with the shape on the link unless the variable at either end says it or the link before."""
         item = self.items[source]
         said = shape in item.lines or shape in self.items[target].lines or item.kind in ("nonleaf", "root")
-        key = (source, target, "" if said else shape)
+        key = (source, target, "" if said else carried_text(shape, dtype), dtype)
         self.edges[key] = self.edges.get(key, 0) + 1
 
     def links(self) -> list[Link]:
         return [
-            Link(source, target, f"{label} ×{count}".strip() if count > 1 else label)
-            for (source, target, label), count in self.edges.items()
+            Link(source, target, f"{label} ×{count}".strip() if count > 1 else label, dtype=dtype)
+            for (source, target, label, dtype), count in self.edges.items()
         ]

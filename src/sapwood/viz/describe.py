@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["SMALL", "dtype_text", "element_count", "gradient_of", "shape_text", "single_text", "value_text"]
+__all__ = [
+    "SMALL",
+    "carried_text",
+    "dtype_text",
+    "element_count",
+    "gradient_of",
+    "shape_text",
+    "single_text",
+    "value_text",
+]
 
 # Tensors of at most this many elements are shown with their value.
 SMALL = 4
@@ -19,6 +28,11 @@ def shape_text(tensor: Any) -> str:
 
 def dtype_text(tensor: Any) -> str:
     return str(getattr(tensor, "dtype", "")).rpartition(".")[2]
+
+
+def carried_text(shape: str, dtype: str) -> str:
+    """Return what a link says of the tensor along it: its shape, and its dtype where it is not the usual one."""
+    return shape if not shape or dtype in ("", "float32") else f"{shape} {dtype}"
 
 
 def element_count(tensor: Any) -> int:

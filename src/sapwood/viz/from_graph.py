@@ -6,6 +6,7 @@ from typing import Any
 
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Scope, Value
+from sapwood.viz.describe import carried_text
 from sapwood.viz.folding import fold_modules, ordered, within
 from sapwood.viz.model import Direction, Drawing, Item, Kind, Link, Mark, common
 
@@ -103,7 +104,7 @@ class Builder:
         for value in call.values():
             made = value.role == "result"
             at = self._places[value.name] if made else self.source(value)
-            self.link(at, box, str(value.shape) if made else "", value.dtype.name)
+            self.link(at, box, carried_text(str(value.shape), value.dtype.name) if made else "", value.dtype.name)
         for value in call.results:
             self._places[value.name] = box
 

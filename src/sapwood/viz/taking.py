@@ -208,7 +208,7 @@ class Taken:
         back = {place: len(self.order) + i for i, place in enumerate(self.passed)}
         end = len(self.order) + len(self.passed)
         spans: list[Any] = []
-        made = {target: source for source, target, _ in self.builder.edges if source in at}
+        made = {target: source for source, target, *_ in self.builder.edges if source in at}
         for place, item in enumerate(self.builder.items):
             if item.is_variable:
                 spans.append([at[made[place]] if place in made else 0, end])
