@@ -79,7 +79,7 @@ def test_a_figure(writer, tmp_path):
     picture = values(writer, tmp_path)["fit"].image
     assert (picture.height, picture.width) == (50, 100)
     assert picture.encoded_image_string[:4] == b"\x89PNG"
-    assert not plt.get_fignums()
+    assert not plt.fignum_exists(figure.number)
 
 
 def test_curves_and_settings(writer, tmp_path):

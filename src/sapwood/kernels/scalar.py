@@ -24,36 +24,10 @@ from weakref import WeakValueDictionary
 from ..errors import ArgumentError, DtypeError
 
 __all__ = [
-    "FLOATS",
-    "LLVM_TYPES",
-    "Number",
-    "Scalar",
-    "as_scalar",
-    "bitcast",
-    "ceil",
-    "const",
-    "convert",
-    "copysign",
-    "fabs",
-    "floor",
-    "fma",
-    "fmax",
-    "fmin",
-    "guard",
-    "isnan",
-    "lower",
-    "lshr",
-    "maximum",
-    "minimum",
-    "parts",
-    "rare",
-    "rint",
-    "select",
-    "sqrt",
-    "trunc",
-    "type_of",
-    "var",
-]
+    "FLOATS", "LLVM_TYPES", "Number", "Scalar", "as_scalar", "bitcast", "ceil", "const", "convert", "copysign",
+    "fabs", "floor", "fma", "fmax", "fmin", "guard", "isnan", "lower", "lshr", "maximum", "minimum", "parts",
+    "rare", "rint", "select", "sqrt", "trunc", "type_of", "var",
+]  # fmt: skip
 
 LLVM_TYPES = {
     "f32": "float",
