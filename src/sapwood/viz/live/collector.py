@@ -17,7 +17,7 @@ __all__ = ["Collector"]
 
 # Shares of the time. 2 % are promised; a look costs about twice what it measures of itself, since it drives the weights
 # of the next step out of the caches, and the steps between and logging need their part (benchmarks/watch.py).
-SHARE, HISTOGRAM_SHARE = 0.004, 0.001
+SHARE, HISTOGRAM_SHARE = 0.002, 0.0005
 # What waits for the background thread; the oldest goes when it cannot follow.
 WAITING = 65_536
 
