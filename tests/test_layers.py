@@ -13,7 +13,7 @@ import sapwood
 
 ROOT = Path(sapwood.__file__).parent
 LAYERS = [
-    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels", "warned", "deterministic"},
+    {"errors", "dtypes", "device", "state", "hook", "origin", "kernels", "warned", "deterministic", "files"},
     {"node", "alias", "cuts", "installed", "interop", "tensor", "printing"},
     {"ops", "random"},
     {"autograd", "func", "nn", "utils", "serialize", "serialization"},

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ArgumentError
+from sapwood.files import write_text
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
 from sapwood.viz.dot import quoted
@@ -79,8 +80,6 @@ def save(graph: Any, path: str | os.PathLike[str], args: Any = ()) -> None:
         GraphError: the function cannot be captured.
         OSError: the file cannot be written.
     """
-    from sapwood.serialization.archive import atomic_file
-
     kind = Path(path).suffix
     if kind not in (".netron", ".dot"):
         raise ArgumentError(
@@ -89,8 +88,7 @@ def save(graph: Any, path: str | os.PathLike[str], args: Any = ()) -> None:
     captured = _graph(graph, args)
     made = model(captured)
     text = dot(made) if kind == ".dot" else json.dumps(made, ensure_ascii=False, allow_nan=False)
-    with atomic_file(os.fspath(path)) as file:
-        file.write(text.encode())
+    write_text(path, text)
 
 
 def dot(made: dict[str, Any]) -> str:

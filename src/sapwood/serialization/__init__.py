@@ -18,8 +18,9 @@ from typing import IO, Any
 
 from ..device import device as Device
 from ..errors import ArgumentError, LoadError, MissingError, SapwoodError
+from ..files import atomic_file
 from . import legacy
-from .archive import Archive, atomic_file, write_archive
+from .archive import Archive, write_archive
 from .machine import Machine
 from .names import add_safe_globals as add_safe_globals
 from .names import clear_safe_globals as clear_safe_globals

@@ -5,17 +5,15 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import stat
 import sys
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Iterator
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
-from ..errors import ArgumentError, LoadError, SapwoodError
+from ..errors import ArgumentError, LoadError
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 _ALIGNMENT = 64
@@ -25,62 +23,7 @@ _ZIP64 = 2**32 - 1
 _ZIP64_EXTRA = 20
 
 
-class NoFolderError(SapwoodError, RuntimeError, FileNotFoundError):
-    """The folder of the file to write does not exist: PyTorch raises RuntimeError."""
-
-
 # -- writing ----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def atomic_file(path: str) -> Iterator[IO[bytes]]:
-    """Open a file beside `path` that takes its place when the block ends well, and vanishes when it does not."""
-    path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    if not os.path.isdir(folder):
-        raise NoFolderError(f"save: the folder {folder!r} does not exist; make it first, or correct the path")
-    mode = _mode_of(path)
-    if mode is not None and not stat.S_ISREG(mode):
-        # A pipe or a device cannot be replaced.
-        with open(path, "wb") as file:
-            yield file
-        return
-    handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(path)}.", suffix=".part", dir=folder)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, _new_mode() if mode is None else stat.S_IMODE(mode))
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    _sync_folder(folder)
-
-
-def _mode_of(path: str) -> int | None:
-    try:
-        return os.stat(path).st_mode
-    except FileNotFoundError:
-        return None
-
-
-def _new_mode() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
-
-
-def _sync_folder(folder: str) -> None:
-    """Put the new name on the disk too; where folders cannot be opened (Windows), the system does so."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def write_archive(file: Any, name: str, program: bytes, storages: list[Bytes], byteorder: bool) -> None:

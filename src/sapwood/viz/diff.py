@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import Any, Literal
 
 from sapwood.errors import ArgumentError, ValueRangeError
+from sapwood.files import write_text
 from sapwood.graph.ir import Graph
 from sapwood.viz.alignment import alignment
 from sapwood.viz.rows import CONSTANT, Listing, Row, of_graph, of_tensors
@@ -102,10 +101,7 @@ class Difference:
         path = Path(path)
         if path.suffix.lower() not in (".html", ".txt"):
             raise ValueRangeError(f"Difference.save: expected a path ending in .html or .txt, got {str(path)!r}")
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(self.html() if path.suffix.lower() == ".html" else self.text() + "\n")
-        os.replace(name, path)
+        write_text(path, self.html() if path.suffix.lower() == ".html" else self.text() + "\n")
         return path
 
 

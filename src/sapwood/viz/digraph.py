@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ValueRangeError
+from sapwood.files import write_text
 from sapwood.viz.collect import Names, is_accumulator, node_name, output_spec, roots_of, saved, walk
 from sapwood.viz.describe import shape_text
 from sapwood.viz.dot import dot_text
@@ -122,7 +123,7 @@ class Digraph:
         if path.suffix.lower() in (".svg", ".png", ".pdf"):
             within(self.drawing, LARGEST).save(path)
         else:
-            path.write_text(self.source, encoding="utf-8")
+            write_text(path, self.source)
         return str(path)
 
     def render(
@@ -152,7 +153,7 @@ class Digraph:
         if not cleanup:
             plain = Path(directory or ".") / filename
             plain.parent.mkdir(parents=True, exist_ok=True)
-            plain.write_text(self.source, encoding="utf-8")
+            write_text(plain, self.source)
         return self.save(f"{filename}.{format}", directory)
 
     def _repr_svg_(self) -> str:

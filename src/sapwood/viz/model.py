@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sapwood.errors import ValueRangeError
+from sapwood.files import write_text
 
 __all__ = ["Direction", "Drawing", "Group", "Item", "Kind", "Link", "Mark", "common"]
 
@@ -151,7 +152,7 @@ class Drawing:
         return html(replace(self, items=items))
 
     def save(self, path: str | Path, *, theme: Theme = "auto", legend: bool = True) -> Path:
-        """Write the picture to a file whose suffix says the format.
+        """Write the picture to a file whose suffix says the format, whole or not at all.
 
         Args:
             path: ends in .svg, .html, .json, .dot, .gv or .txt; with matplotlib installed also .png or .pdf.
@@ -189,8 +190,7 @@ class Drawing:
                 "Drawing.save: expected a path ending in .svg, .html, .json, .dot, .gv, .txt, .png or .pdf, "
                 f"got {str(path)!r}; give the file one of these suffixes."
             )
-        # Names may hold halves of surrogate pairs, which no encoding has.
-        path.write_bytes(text.encode("utf-8", "replace"))
+        write_text(path, text)
         return path
 
     def _repr_svg_(self) -> str:

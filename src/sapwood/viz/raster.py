@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import MissingError
+from sapwood.files import atomic_file
 from sapwood.viz.measure import FAINT, LABEL_SIZE, LEADING, LINE_SIZE, STYLES, Shape, plain, rows_of
 from sapwood.viz.model import Drawing, Item
 from sapwood.viz.plan import Box, Layout
@@ -60,7 +61,8 @@ def save_raster(drawing: Drawing, path: Path) -> None:
         paint_box(axes, tab, 2.0, colors[module], colors[module])
     for item, shape, box in zip(drawing.items, shapes, plan.boxes):
         paint_item(axes, item, shape, box)
-    figure.savefig(path, dpi=dpi)
+    with atomic_file(path) as file:
+        figure.savefig(file, dpi=dpi, format=path.suffix.lower().lstrip("."))
 
 
 def paint_links(axes: Any, drawing: Drawing, plan: Layout) -> None:

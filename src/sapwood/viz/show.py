@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sapwood.errors import ValueRangeError
-from sapwood.serialization.archive import atomic_file
+from sapwood.files import write_text
 from sapwood.viz.snapshot import Snapshot, snapshot
 
 __all__ = ["save", "show"]
@@ -52,8 +52,7 @@ def save(loss: Any, path: str | Path, **options: Any) -> Path:
         raise ValueRangeError(f"save: expected a path ending in .html, got {str(path)!r}; give it this suffix.")
     taken = loss if isinstance(loss, Snapshot) else snapshot(loss, **options)
     text = taken.html()
-    with atomic_file(os.fspath(path)) as file:
-        file.write(text.encode("utf-8"))
+    write_text(path, text)
     return path
 
 

@@ -17,9 +17,9 @@ from sapwood.export.onnx.reasons import DRAWN, NOT_EXPORTED
 from sapwood.export.onnx.sizes import Runs, Size, annotate, axes_of, of_run, varies
 from sapwood.export.onnx.trial import tried
 from sapwood.export.onnx.writer import CONSTANT, TYPES, Writer, package
+from sapwood.files import atomic_file
 from sapwood.graph.capture import capture
 from sapwood.graph.ir import Call, Graph, Value
-from sapwood.serialization.archive import atomic_file
 
 __all__ = ["BUILDERS", "TYPES", "Exporter", "builds", "export", "in_words"]
 
@@ -367,7 +367,7 @@ def _drop_unused(x: Exporter, outputs: list[str]) -> None:
 def _write(onnx: Any, model: Any, path: Path) -> None:
     """Write a model, whole or not at all; weights beyond ONNX's 2 GB go into a file beside it."""
     if model.ByteSize() < MOST:
-        with atomic_file(os.fspath(path)) as file:
+        with atomic_file(path) as file:
             file.write(model.SerializeToString())
         return
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as folder:
