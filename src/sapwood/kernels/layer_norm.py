@@ -17,9 +17,9 @@ from numpy import ndarray
 
 from . import direct, engine, reducing
 from .direct import Job
-from .emit import SIZES, Source, splat, vector_loop, word_of
+from .emit import SIZES, Source, splat, word_of
 from .rows import BLOCK, TOGETHER
-from .scalar import LLVM_TYPES, Scalar, const, convert, var
+from .scalar import LLVM_TYPES, Scalar, convert, var
 from .writer import Function, Module, Value
 
 Array = ndarray[Any, Any]
@@ -31,8 +31,6 @@ PARTS = 16
 """Parts of the rows, at most."""
 PART = 1 << 14
 """Elements of a part, at least."""
-LINE = 64
-"""Bytes that come into the cache together."""
 COST = 2
 """Elements that are done in a nanosecond, about."""
 
@@ -75,32 +73,13 @@ class _Rows:
         word = word_of([*(s.dtype for s in places), *(r.dtype for r in (*roots, *sums))])
         lanes = reducing.LANES[word]
         totals = [f.cell("double", "0.0") for _ in sums]
-        for total in totals:
-            total.set("0.0")
         with f.loop(self.width, step=BLOCK) as start:
             n = f.least(f.sub(self.width, start), BLOCK)
             here = {s: f.element(LLVM_TYPES[s.dtype], p, start) for s, p in places.items()}
             there = [f.element(LLVM_TYPES[r.dtype], p, start) for r, p in zip(roots, outs)]
+            coming = [(f.element(LLVM_TYPES[self.dtype], ahead, start), SIZES[self.dtype])] if ahead else []
             blocks = [reducing.Lanes(f, "sum", root.dtype, lanes) for root in sums]
-            for block in blocks:
-                block.cell.set(f"splat ({block.element} 0.0)")
-
-            coming = f.cell("ptr", f.element(LLVM_TYPES[self.dtype], ahead or "null", start))
-
-            def take(values: list[Value], mask: Value, blocks: list[reducing.Lanes] = blocks) -> None:
-                if ahead and not mask:
-                    for _ in range(lanes * SIZES[self.dtype] // LINE):
-                        f.do(f"call void @llvm.prefetch.p0(ptr {coming.get()}, i32 0, i32 3, i32 1)")
-                        coming.set(f.at(coming.get(), LINE))
-                for block, value in zip(blocks, values):
-                    block.take(value, mask)
-
-            whole = f.v(f"and i64 {n}, {-lanes}")
-            for stop, begin in ((whole, "0"), (n, whole)):
-                vector_loop(
-                    f, stop, begin, lanes, here, [*roots, *sums], there, self.names, take, word=word,
-                    whole=stop is whole,
-                )  # fmt: skip
+            reducing.block_loop(f, n, lanes, here, [*roots, *sums], there, self.names, blocks, coming, word=word)
             for total, block in zip(totals, blocks):
                 total.set(f.v(f"fadd double {total.get()}, {block.total()}"))
         return [total.get() for total in totals]
@@ -188,7 +167,7 @@ def _finish(f: Function, dtype: str) -> None:
             total = f.at(sums, f.mul(line, which))
             with f.loop(job.word("parts"), 1) as part:
                 _add(loops, total, f.at(total, f.mul(f.mul(part, line), 2)), "f64")
-            loops.run({Source("%t", "f64"): total}, [convert(var("%t", "f64"), dtype) + const(0.0, dtype)], [made])
+            loops.run({Source("%t", "f64"): total}, [convert(var("%t", "f64"), dtype)], [made])
     f.ret()
 
 

@@ -7,11 +7,16 @@ any number of threads, and its error does not grow with its length.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from .emit import Source, vector_loop
 from .scalar import LLVM_TYPES, Scalar, convert, isnan, maximum, minimum, select, type_of
 from .writer import Function, Value
 
 LANES = {"i32": 32, "i64": 16}
 """Lanes, by the integer type of the size of the largest elements."""
+LINE = 64
+"""Bytes that come into the cache together."""
 REDUCTIONS = ("sum", "max", "min")
 IDENTITY = {"sum": "0.0", "max": "0xFFF0000000000000", "min": "0x7FF0000000000000"}
 
@@ -58,6 +63,42 @@ class Lanes:
         return f.choose(lost, "0x7FF8000000000000", result, "double")
 
 
+def block_loop(
+    f: Function,
+    n: Value,
+    lanes: int,
+    places: Mapping[Source, Value],
+    roots: Sequence[Scalar],
+    outs: Sequence[Value],
+    names: Mapping[str, Value],
+    reduced: Sequence[Lanes],
+    coming: Sequence[tuple[Value, int]] = (),
+    *,
+    word: str,
+) -> None:
+    """Write the loops over the elements of a block: whole vectors, then the last one in part.
+
+    Args:
+        n: how many elements there are.
+        roots: results that are stored in `outs`, then those that `reduced` takes in.
+        places, names, word: as for `vector_loop`.
+        coming: where elements lie that are wanted soon, and their sizes: they are fetched, one line for each line read.
+    """
+    ahead = [(f.cell("ptr", place), lanes * size // LINE) for place, size in coming]
+
+    def take(values: list[Value], mask: Value) -> None:
+        for cell, lines in ahead if not mask else ():
+            for _ in range(lines):
+                f.do(f"call void @llvm.prefetch.p0(ptr {cell.get()}, i32 0, i32 3, i32 1)")
+                cell.set(f.at(cell.get(), LINE))
+        for running, value in zip(reduced, values):
+            running.take(value, mask)
+
+    whole = f.v(f"and i64 {n}, {-lanes}")
+    for stop, begin in ((whole, "0"), (n, whole)):
+        vector_loop(f, stop, begin, lanes, places, roots, outs, names, take, word=word, whole=stop is whole)
+
+
 def _combine(f: Function, name: str, vector: str, a: Value, b: Value) -> Value:
     if name == "sum":
         return f.v(f"fadd {vector} {a}, {b}")
@@ -82,4 +123,4 @@ def total(name: str, high: Scalar, low: Scalar, dtype: str) -> Scalar:
     return convert(whole, dtype)
 
 
-__all__ = ["IDENTITY", "LANES", "REDUCTIONS", "Lanes", "accumulate", "total"]
+__all__ = ["IDENTITY", "LANES", "REDUCTIONS", "Lanes", "accumulate", "block_loop", "total"]

@@ -8,7 +8,7 @@ sweep goes through it row by row. Sizes and strides are read from the job, so on
 from __future__ import annotations
 
 from . import reducing
-from .emit import SIZES, STORED, Source, define_loop, inline, load_element, splat, store_element, vector_loop, word_of
+from .emit import SIZES, STORED, Source, define_loop, inline, load_element, splat, store_element, word_of
 from .layout import ENV, fields
 from .loops import Kernel, Stage, variables
 from .scalar import const, convert, var
@@ -18,8 +18,6 @@ BLOCK = 1024
 """Elements of a row that are reduced at a time; what they are computed into stays in the first-level cache."""
 STRIP = 256
 """Columns that are reduced together."""
-LINE = 64
-"""Bytes that come into the cache together."""
 NEAR = 4096
 """Elements of a row whose successor is fetched ahead."""
 TOGETHER = 32
@@ -321,23 +319,9 @@ class Writer:
                 names[source.name] = splat(f, source.dtype, load_element(f, source, place), lanes)
         roots = [*sweep.roots, *(root for _, root, _ in sweep.reductions)]
         blocks = [reducing.Lanes(f, name, root.dtype, lanes) for name, root, _ in sweep.reductions]
-
-        coming = self._coming(f, s, start)
-
-        def take(values: list[Value], mask: Value) -> None:
-            if not mask:
-                for cell, size in coming:
-                    for _ in range(lanes * size // LINE):
-                        f.do(f"call void @llvm.prefetch.p0(ptr {cell.get()}, i32 0, i32 3, i32 1)")
-                        cell.set(f.at(cell.get(), LINE))
-            for block, value in zip(blocks, values):
-                block.take(value, mask)
-
-        whole = f.v(f"and i64 {n}, {-lanes}")
-        for stop, begin in ((whole, "0"), (n, whole)):
-            vector_loop(
-                f, stop, begin, lanes, places, roots, outs, names, take, word=self.word, whole=stop is whole
-            )  # fmt: skip
+        reducing.block_loop(
+            f, n, lanes, places, roots, outs, names, blocks, self._coming(f, s, start), word=self.word
+        )  # fmt: skip
         for block, (high, low), (name, root, _) in zip(blocks, running, sweep.reductions):
             x = block.total()
             # Sums of float32 blocks lose nothing as doubles that float32 could hold.
@@ -348,7 +332,7 @@ class Writer:
             high.set(values[0])
             low.set(values[1])
 
-    def _coming(self, f: Function, s: int, start: Value) -> list[tuple[Cell, int]]:
+    def _coming(self, f: Function, s: int, start: Value) -> list[tuple[Value, int]]:
         """Return where the next unit's elements lie and their sizes, of what the first sweep will read.
 
         The second sweep finds its own numbers in the cache, so it has them fetched while the memory has nothing to do.
@@ -361,7 +345,7 @@ class Writer:
         found = []
         for k in dict.fromkeys(i for kind, i, _ in self.kernel.sweeps[0].sources if kind == "operand" and inner[i]):
             skip = f.add(f.choose(near, self.steps["kept"][k], 0), f.mul(start, SIZES[kinds[k]]))
-            found.append((f.cell("ptr", f.at(self.here[k].get(), skip)), SIZES[kinds[k]]))
+            found.append((f.at(self.here[k].get(), skip), SIZES[kinds[k]]))
         return found
 
     def _places(self, s: int) -> list[tuple[str, int]]:
