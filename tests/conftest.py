@@ -7,7 +7,10 @@ import pytest
 
 @pytest.fixture(scope="session")
 def chromium(tmp_path_factory):
-    """Return `chromium(*flags)`, which opens a headless browser once for the same flags; skip where there is none."""
+    """Return `chromium(*flags)`, which opens a headless browser once for the same flags; skip where there is none.
+
+    It keeps what the console says, and the requests it makes.
+    """
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     from selenium.webdriver.chrome.service import Service
 
@@ -22,11 +25,11 @@ def chromium(tmp_path_factory):
             options.binary_location = binary
             for flag in (
                 "headless=new", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-sync",
-                "disable-component-update", "no-first-run", "disable-dev-shm-usage", "window-size=1400,1000",
+                "disable-component-update", "no-first-run", "disable-dev-shm-usage",
                 f"user-data-dir={tmp_path_factory.mktemp('profile')}", *flags,
             ):  # fmt: skip
                 options.add_argument(f"--{flag}")
-            options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+            options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
             opened[flags] = webdriver.Chrome(options=options, service=Service(driver))
         return opened[flags]
 

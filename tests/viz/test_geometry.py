@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import shutil
 import sys
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -233,21 +232,8 @@ def test_every_format_takes_random_graphs_with_odd_names(drawing: Drawing) -> No
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    from selenium.webdriver.chrome.service import Service
-
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    profile = tmp_path_factory.mktemp("profile")
-    for flag in ("headless=new", "no-sandbox", "disable-gpu", "disable-dev-shm-usage", f"user-data-dir={profile}"):
-        options.add_argument(f"--{flag}")
-    opened = webdriver.Chrome(options=options, service=Service(driver))
-    yield opened
-    opened.quit()
+def browser(chromium: Any) -> Any:
+    return chromium()
 
 
 MEASURE = """

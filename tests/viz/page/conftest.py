@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,32 +20,13 @@ def downloads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def browser(tmp_path_factory: pytest.TempPathFactory, downloads: Path) -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    from selenium.webdriver.chrome.service import Service
-
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in (
-        "headless=new", "no-sandbox", "disable-gpu", "disable-background-networking", "disable-component-update",
-        "disable-sync", "no-first-run", "disable-dev-shm-usage", "window-size=1400,900",
-        f"user-data-dir={tmp_path_factory.mktemp('profile')}",
-    ):  # fmt: skip
-        options.add_argument(f"--{flag}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    options.add_experimental_option(
-        "prefs", {"download.default_directory": str(downloads), "download.prompt_for_download": False}
-    )
-    opened = webdriver.Chrome(options=options, service=Service(driver))
+def browser(chromium: Any, downloads: Path) -> Any:
+    opened = chromium("window-size=1400,900")
     opened.set_script_timeout(60)
     opened.execute_cdp_cmd(
         "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(downloads), "eventsEnabled": False}
     )
-    yield opened
-    opened.quit()
+    return opened
 
 
 def complaints(browser: Any) -> list[str]:
