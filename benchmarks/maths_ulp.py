@@ -1,10 +1,10 @@
 """Measure the vector maths: largest error in units in the last place (ulp), and time per element.
 
-    python benchmarks/maths_ulp.py [NAME …] [--all] [--points N] [--no-time]
+    python benchmarks/maths_ulp.py [NAME …] [--points N] [--no-time]
 
-float32: a sample of all 2^32 numbers (`--all`: every one of them, many minutes a function), against NumPy and SciPy in
-double. float64: random numbers of every size and dense ones where the function changes, against mpmath. An error counts
-in units of the last place of the true result; a wrong NaN, infinity or zero sign counts as infinite.
+float32: a sample of all 2^32 numbers (`maths_scan.py` takes every one of them), against NumPy and SciPy in double.
+float64: random numbers of every size and dense ones where the function changes, against mpmath. An error counts in
+units of the last place of the true result; a wrong NaN, infinity or zero sign counts as infinite.
 Times are those of one thread on 4 k elements in cache: per element, the best of many runs; beside them that of twenty
 dependent multiply-adds, as a measure of the machine.
 """
@@ -75,7 +75,6 @@ def main() -> None:
     """Print a table: function, and for each type the largest error, where it is, and the time."""
     parser = argparse.ArgumentParser(description=inspect.getdoc(main))
     parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--all", action="store_true", help="every float32")
     parser.add_argument("--points", type=int, default=2000, help="doubles per interval")
     parser.add_argument("--step", type=int, default=1009, help="every step-th float32")
     parser.add_argument("--no-time", action="store_true")
@@ -83,7 +82,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.names or FUNCTIONS:
         for dtype in [options.dtype] if options.dtype else ["f32", "f64"]:
-            error, where = measure_error(name, dtype, 1 if options.all else options.step, options.points)
+            error, where = measure_error(name, dtype, options.step, options.points)
             spent = ""
             if not options.no_time:
                 body = getattr(formulas, name)
