@@ -148,9 +148,9 @@ def test_bad_input(tmp_path):
 
 def test_weights_beyond_one_file(tmp_path, monkeypatch):
     """What is too large for one file has its weights beside it, and loads as before; a failure leaves nothing."""
-    from sapwood.export.onnx import exporter
+    from sapwood.export.onnx import model as model_writer
 
-    monkeypatch.setattr(exporter, "MOST", 1000)
+    monkeypatch.setattr(model_writer, "MOST", 1000)
     model, x, path = nn.Linear(40, 30), sapwood.randn(2, 40), tmp_path / "m.onnx"
     export(model, x, path)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
