@@ -172,7 +172,7 @@ def _finish(f: Function, dtype: str) -> None:
 
 
 @functools.cache
-def _functions(kind: Kind) -> tuple[Any, Any]:
+def _functions(kind: Kind) -> tuple[Any, ...]:
     """Return the builtins for one kind: gradients by parts, and the sums of the parts."""
     module = Module()
     with module.function("void", "layer_norm_back", "ptr %job", "i64 %begin", "i64 %end", part="vector") as f:
@@ -180,7 +180,7 @@ def _functions(kind: Kind) -> tuple[Any, Any]:
     with module.function("void", "layer_norm_sums", "ptr %job", "i64 %begin", "i64 %end", part="vector") as f:
         _finish(f, kind.dtype)
     found = engine.load(module.text(), ["layer_norm_back", "layer_norm_sums"])
-    return tuple(direct.make(name, address) for name, address in found.items())  # type: ignore[return-value]
+    return tuple(direct.make(name, address) for name, address in found.items())
 
 
 def back(

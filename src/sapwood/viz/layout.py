@@ -79,7 +79,10 @@ def layout(
     if back:
         wires = [Wire(w.target, w.source, w.label, w.enter, w.leave) if i in back else w for i, w in enumerate(wires)]
     points = add_points(sizes, wires, ranks(count, wires, first, last), back)
-    reach = [(a / (points.width[u] or 1), b / (points.width[v] or 1)) for (u, v), (a, b) in zip(points.edges, points.ends)]  # fmt: skip  # noqa: E501
+    reach = [
+        (leave / (points.width[u] or 1), enter / (points.width[v] or 1))
+        for (u, v), (leave, enter) in zip(points.edges, points.ends)
+    ]
     layers, crossings = order(points.rank, points.edges, points.key, reach)
     side = side_branches(points.edges, points.rank)
     x = place(layers, points.width, points.edges, count, side, points.ends)

@@ -53,7 +53,7 @@ def tried(onnx: Any, model: Any, runs: Runs) -> None:
 def _session(model: Any) -> Any:
     """Return what runs the model, or None if nothing does."""
     try:
-        import onnxruntime  # type: ignore[import-untyped]
+        import onnxruntime
     except ImportError:
         return None
     options = onnxruntime.SessionOptions()
